@@ -1,0 +1,78 @@
+"""Progress and remarks, on stderr: what is being done, how far, how fast, how long still.
+
+Results belong on stdout; this module never writes there. Bars are drawn only on a terminal, so a
+log file or a pipe stays clean; remarks (`note`) are printed everywhere unless `set_quiet(True)`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+_quiet = False
+
+
+def set_quiet(quiet: bool) -> None:
+    """Silence bars and remarks (`--quiet`)."""
+    global _quiet
+    _quiet = quiet
+
+
+def note(text: str) -> None:
+    """Print one remark on stderr."""
+    if not _quiet:
+        print(text, file=sys.stderr, flush=True)
+
+
+def shown() -> bool:
+    """True where a bar would be seen: stderr is a terminal and nobody asked for quiet."""
+    return not _quiet and sys.stderr.isatty()
+
+
+class Tracker:
+    """One running job. Without a terminal it counts and draws nothing."""
+
+    def __init__(self, bar: Any = None, task: Any = None) -> None:
+        self._bar, self._task = bar, task
+        self.done: float = 0
+
+    def advance(self, amount: float = 1, **fields: object) -> None:
+        """Count `amount` more units as done; `fields` are shown beside the bar."""
+        self.done += amount
+        if self._bar is not None:
+            info = "  ".join(f"{name} {value}" for name, value in fields.items())
+            self._bar.update(self._task, advance=amount, **({"info": info} if fields else {}))
+
+    def describe(self, text: str) -> None:
+        """Change the words before the bar."""
+        if self._bar is not None:
+            self._bar.update(self._task, description=text)
+
+
+@contextmanager
+def track(description: str, total: float | None = None, unit: str = "it") -> Iterator[Tracker]:
+    """Show a job's progress: `with track("reading", total=n, unit="B") as job: job.advance(k)`."""
+    if not shown():
+        yield Tracker()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.text import Text
+
+    class Speed(ProgressColumn):
+        def render(self, task: Any) -> Text:
+            return Text(f"{task.speed:,.0f} {unit}/s" if task.speed else "")
+
+    columns = [
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TextColumn("{task.fields[info]}"),
+        Speed(),
+        TimeRemainingColumn(compact=True),
+    ]
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(description, total=total, info="")
+        yield Tracker(bar, task)
