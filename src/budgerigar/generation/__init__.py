@@ -1,1 +1,1 @@
-
+"""From logits to text: sampling, the one loop, overflow, stopping, streaming."""

@@ -1,0 +1,322 @@
+"""The one loop from a model to tokens, for every model that has `start` and `step`.
+
+An n-gram, a recurrent network and a Transformer are run by the same lines: read the prompts, choose
+a token per row, give it back, until each row is finished. Prompts of many lengths share a batch
+(right-padded, with lengths); a finished row leaves it; and what a request gets does not depend on
+who shares its batch. Per token the only thing that waits for the device is reading the chosen ids.
+
+Shapes: B batch, T positions, V vocab_size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from budgerigar.errors import UserError
+from budgerigar.generation.explain import Candidate, candidates
+from budgerigar.generation.overflow import check_sinks, refuse_overflow, window_length
+from budgerigar.generation.sampling import (
+    Draws,
+    Process,
+    SamplingOptions,
+    choose_at_random,
+    choose_greedily,
+    process_logits,
+    processors,
+)
+
+Finish = Literal["end", "length", "stop"]
+Watch = Callable[[int, int], bool]
+"""Called with (request, token) after each token; True ends that request (a stop text)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One new token of one request."""
+
+    request: int
+    """index of the prompt"""
+    token: int
+    """id; an end id comes with finish 'end' and belongs to no text"""
+    finish: Finish | None = None
+    """why the request ended with this token, if it did"""
+    p_end: float | None = None
+    """the model's own probability of an end id at this step, on request"""
+    candidates: tuple[Candidate, ...] = ()
+    """the likeliest tokens of this step, on request"""
+    rewound: bool = False
+    """the context was full and lost its oldest half before this token"""
+
+
+@dataclass(slots=True)
+class _Row:
+    """One unfinished request: all its tokens, and how many of the newest the model has read."""
+
+    request: int
+    tokens: list[int]
+    draws: Draws
+    window: int = 0
+    n_new: int = 0
+    rewound: bool = False
+
+
+@dataclass(slots=True)
+class _Group:
+    """Rows that run as one batch: the model's state and its logits (B, V) for their next tokens."""
+
+    rows: list[_Row]
+    state: Any
+    logits: Tensor
+    seen: Tensor | None = None  # (B, V) bool: generated so far, for the repetition penalty
+
+
+@dataclass
+class _Loop:
+    """What stays the same over all steps."""
+
+    network: Any
+    options: SamplingOptions
+    chain: list[tuple[str, Process]]
+    end_ids: frozenset[int]
+    cached: bool
+    watch: Watch | None
+    explain: int
+    show_end: bool
+    sources: Sequence[Sequence[int]] | None
+    context: int | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.context = self.network.context_length
+
+
+def generate_ids(
+    network: Any,
+    prompts: Sequence[Sequence[int]],
+    options: SamplingOptions | None = None,
+    *,
+    forbidden: np.ndarray | Tensor | None = None,
+    end_ids: Sequence[int] = (),
+    cached: bool = True,
+    samples: Sequence[int] | None = None,
+    watch: Watch | None = None,
+    explain: int = 0,
+    show_end: bool = False,
+    sources: Sequence[Sequence[int]] | None = None,
+) -> Iterator[Event]:
+    """Continue `prompts` (lists of ids, none empty); yields an `Event` per new token.
+
+    Rows are independent: (prompt, options.seed, sample number) decides a continuation. `samples`
+    gives each prompt its sample number (default 0), for several continuations of one prompt.
+    `forbidden` (V,) bool: ids never chosen. `end_ids`: a request ends at any of them.
+    `cached=False` reads the whole window again for each token: the slow twin, for comparison.
+    `explain=n`: the n likeliest tokens in each event; `show_end`: the probability of the end.
+    `sources`: ids per request, for an encoder-decoder. Stop texts need text: see `streaming`.
+    """
+    options = (options or SamplingOptions()).validate()
+    _check(network, prompts, options, end_ids, cached, watch)
+    mask = _forbidden_mask(network, forbidden)
+    loop = _Loop(
+        network=network,
+        options=options,
+        chain=processors(options, mask),
+        end_ids=frozenset(end_ids),
+        cached=cached,
+        watch=watch,
+        explain=explain,
+        show_end=show_end,
+        sources=sources,
+    )
+    numbers = samples if samples is not None else [0] * len(prompts)
+    rows = [
+        _Row(i, list(prompt), Draws(options.seed, number))
+        for i, (prompt, number) in enumerate(zip(prompts, numbers, strict=True))
+    ]
+    return _run(loop, rows)
+
+
+def _check(
+    network: Any,
+    prompts: Sequence[Sequence[int]],
+    options: SamplingOptions,
+    end_ids: Sequence[int],
+    cached: bool,
+    watch: Watch | None,
+) -> None:
+    """Refuse what cannot be run, before anything runs."""
+    if options.stops and watch is None:
+        raise UserError("stop texts are matched on text: use stream_text or generate_texts")
+    vocab_size = network.vocab_size
+    for i, prompt in enumerate(prompts):
+        if not prompt:
+            raise UserError(f"prompt {i} has no tokens: give at least one to start from")
+        wrong = next((t for t in (*prompt, *end_ids) if not 0 <= t < vocab_size), None)
+        if wrong is not None:
+            raise UserError(
+                f"token id {wrong} does not exist: this model knows ids 0 to {vocab_size - 1}. "
+                "The text was probably encoded with another model's tokenizer."
+            )
+        context = network.context_length
+        if options.on_overflow == "error" and context is not None and len(prompt) > context:
+            raise refuse_overflow(len(prompt), context, 0)
+    if options.on_overflow == "sinks":
+        check_sinks(network, cached)
+
+
+def _forbidden_mask(network: Any, forbidden: np.ndarray | Tensor | None) -> Tensor | None:
+    """The mask (V,) on the model's device; shorter ones are for a vocabulary padded beyond it."""
+    if forbidden is None:
+        return None
+    mask = torch.ones(network.vocab_size, dtype=torch.bool)
+    given = torch.as_tensor(forbidden, dtype=torch.bool)[: network.vocab_size]
+    mask[: len(given)] = given
+    if bool(mask.all()):
+        raise UserError("every token is forbidden: this model has nothing it may generate")
+    return mask.to(network.device)
+
+
+@torch.inference_mode()
+def _run(loop: _Loop, rows: list[_Row]) -> Iterator[Event]:
+    """Yield events until every row is finished; dropout is off meanwhile."""
+    if not rows or loop.options.max_new_tokens == 0:
+        return
+    was_training = getattr(loop.network, "training", False)
+    if was_training:
+        loop.network.eval()
+    try:
+        groups = [_prefill(loop, rows)]
+        _check_numbers(groups[0].logits)
+        while groups:
+            following: list[_Group] = []
+            for group in groups:
+                chosen, events = _choose(loop, group)
+                yield from events
+                going = [i for i, event in enumerate(events) if event.finish is None]
+                if going:
+                    following += _advance(loop, group, chosen, going)
+            groups = following
+    finally:
+        if was_training:
+            loop.network.train()
+
+
+def _check_numbers(logits: Tensor) -> None:
+    """Refuse a model whose logits are not numbers (checked once, after the prompts)."""
+    if bool(logits.isnan().any()):
+        raise UserError(
+            "the model's logits are NaN (not a number): its weights are damaged. "
+            "Use an earlier checkpoint."
+        )
+
+
+# -- one step --------------------------------------------------------------------------------------
+def _choose(loop: _Loop, group: _Group) -> tuple[Tensor, list[Event]]:
+    """The next id of each row (B,), and what happened to each."""
+    greedy = loop.options.temperature == 0
+    logits = process_logits(group.logits, loop.chain, group.seen)
+    if greedy:
+        chosen = choose_greedily(logits)
+    else:
+        chosen = choose_at_random(logits, [row.draws.next() for row in group.rows])
+    p_end: Sequence[float | None] = [None] * len(group.rows)
+    if loop.show_end:
+        p_end = group.logits.softmax(-1)[:, sorted(loop.end_ids)].sum(-1).tolist()
+    why: Sequence[tuple[Candidate, ...]] = [()] * len(group.rows)
+    if loop.explain:
+        why = candidates(group.logits, loop.chain, group.seen, loop.explain, greedy)
+    if group.seen is not None:
+        group.seen.scatter_(1, chosen.unsqueeze(1), True)
+    events = []
+    for row, token, p, reasons in zip(group.rows, chosen.tolist(), p_end, why, strict=True):
+        row.tokens.append(token)
+        row.n_new += 1
+        events.append(Event(row.request, token, _finish(loop, row, token), p, reasons, row.rewound))
+        row.rewound = False
+    return chosen, events
+
+
+def _finish(loop: _Loop, row: _Row, token: int) -> Finish | None:
+    """Why this row ends with `token`, if it does."""
+    if token in loop.end_ids:
+        return "end"
+    if loop.watch is not None and loop.watch(row.request, token):
+        return "stop"
+    return "length" if row.n_new >= loop.options.max_new_tokens else None
+
+
+def _advance(loop: _Loop, group: _Group, chosen: Tensor, going: list[int]) -> list[_Group]:
+    """Let the model read the chosen ids of the rows `going`; rows that overflow part company."""
+    overflow = loop.options.on_overflow
+    full = [i for i in going if group.rows[i].window == loop.context]
+    if full and overflow == "error":
+        row = group.rows[full[0]]
+        raise refuse_overflow(len(row.tokens), row.window, row.n_new)
+    if not loop.cached:
+        return [_read_windows(loop, group, going)]
+    following: list[_Group] = []
+    if full and overflow == "rewindow":
+        going = [i for i in going if i not in full]
+        following.append(_read_windows(loop, group, full))
+    if not going:
+        return following
+    if len(going) < len(group.rows):
+        index = torch.tensor(going, device=chosen.device)
+        chosen, group.state = chosen[index], group.state.select(index)
+        group.seen = _select(group.seen, going)
+        group.rows = [group.rows[i] for i in going]
+    if full and overflow == "sinks":
+        group.state = loop.network.roll(group.state)
+    group.logits, group.state = loop.network.step(chosen.unsqueeze(1), group.state)
+    for row in group.rows:
+        if row.window != loop.context:
+            row.window += 1
+    return [group, *following]
+
+
+def _read_windows(loop: _Loop, group: _Group, chosen_rows: list[int]) -> _Group:
+    """A new group of some of the rows, whose current windows are read from position 0."""
+    rows = [group.rows[i] for i in chosen_rows]
+    before = [row.window for row in rows]
+    new = _prefill(loop, rows, _select(group.seen, chosen_rows))
+    for row, window in zip(rows, before, strict=True):
+        row.rewound = row.window <= window
+    return new
+
+
+def _select(seen: Tensor | None, rows: list[int]) -> Tensor | None:
+    return None if seen is None else seen[rows]
+
+
+def _prefill(loop: _Loop, rows: list[_Row], seen: Tensor | None = None) -> _Group:
+    """Read the newest tokens of each row, as many as its window holds, as one padded batch."""
+    windows = [row.tokens[-window_length(len(row.tokens), loop.context) :] for row in rows]
+    for row, window in zip(rows, windows, strict=True):
+        row.window = len(window)
+    tokens, lengths = _pad(windows, loop.network.device)
+    if loop.sources is None:
+        state = loop.network.start(len(rows))
+    else:
+        source, source_lengths = _pad(
+            [loop.sources[row.request] for row in rows], loop.network.device
+        )
+        state = loop.network.start(len(rows), source=source, source_lengths=source_lengths)
+    logits, state = loop.network.step(tokens, state, lengths=lengths)
+    if seen is None and loop.options.repetition_penalty != 1:
+        seen = torch.zeros_like(logits, dtype=torch.bool)
+    return _Group(rows, state, logits, seen)
+
+
+def _pad(lines: Sequence[Sequence[int]], device: Any) -> tuple[Tensor, Tensor | None]:
+    """Ids (B, T) padded on the right with 0, and lengths (B,); None where nothing is padded."""
+    lengths = [len(line) for line in lines]
+    longest = max(lengths)
+    padded = [[*line, *[0] * (longest - len(line))] for line in lines]
+    tokens = torch.tensor(padded, dtype=torch.int64).to(device)
+    if min(lengths) == longest:
+        return tokens, None
+    return tokens, torch.tensor(lengths, dtype=torch.int64).to(device)
