@@ -1,0 +1,85 @@
+"""What every next-token model offers, from the n-gram to the Transformer: `start` and `step`.
+
+What a model carries from step to step is its story: the n-gram its last n - 1 tokens, an RNN a
+hidden vector, an LSTM a hidden vector and a cell, the Transformer its keys and values. Generation,
+scoring and evaluation are written once, against these two protocols.
+
+Shapes: B batch, T positions, V vocab_size.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, Self, runtime_checkable
+
+import torch
+from torch import Tensor
+
+
+@runtime_checkable
+class State(Protocol):
+    """What a model carries forward for a batch of rows. `step` consumes it: use the new one."""
+
+    @property
+    def lengths(self) -> Tensor:
+        """(B,) int64: tokens read so far, per row."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes carried, all rows together."""
+        ...
+
+    def select(self, rows: Tensor) -> Self:
+        """A copy with the given rows (R,) int64, in that order; a row may occur twice."""
+        ...
+
+
+@runtime_checkable
+class NextTokenModel(Protocol):
+    """A model that reads tokens from left to right and says what comes next."""
+
+    @property
+    def config(self) -> Any:
+        """Its configuration, as in models/configs.py."""
+        ...
+
+    @property
+    def vocab_size(self) -> int:
+        """V."""
+        ...
+
+    @property
+    def context_length(self) -> int | None:
+        """Most positions that a state may hold; None: no limit."""
+        ...
+
+    @property
+    def device(self) -> torch.device:
+        """Where its tensors live."""
+        ...
+
+    def start(
+        self,
+        batch_size: int,
+        source: Tensor | None = None,
+        source_lengths: Tensor | None = None,
+        taps: Any = None,
+    ) -> State:
+        """The state before the first token. An encoder-decoder reads its source here."""
+        ...
+
+    def step(
+        self,
+        tokens: Tensor,
+        state: Any,
+        lengths: Tensor | None = None,
+        all_positions: bool = False,
+        taps: Any = None,
+    ) -> tuple[Tensor, Any]:
+        """Read `tokens` (B, T) int64, of which row b has `lengths[b]` real ones (right-padded).
+
+        -> logits float32 of the token to come after each row's last real one (B, V), or after
+        each (B, T, V) with `all_positions`; and the new state. T > 1 is prefill; any cutting of a
+        text into steps gives the same logits.
+        """
+        ...

@@ -1,0 +1,76 @@
+"""Configurations of all models, by the key "kind". Imports no torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from budgerigar.errors import UserError
+from budgerigar.layers.config import TransformerConfig, _build, _plain
+
+Smoothing = Literal["kneser-ney", "witten-bell"]
+
+
+@dataclass(frozen=True)
+class NgramConfig:
+    """An interpolated n-gram model: the next token from the last `order` - 1 by counting."""
+
+    vocab_size: int = 256
+    """number of tokens V; taken from the tokenizer when training"""
+    order: int = 5
+    """length n of the longest n-gram: a token is predicted from the n - 1 before it"""
+    smoothing: Smoothing = "kneser-ney"
+    """kneser-ney (modified, Chen & Goodman 1999) or witten-bell (Witten & Bell 1991)"""
+
+    def validate(self) -> NgramConfig:
+        """Return self, or raise one `UserError` that lists every problem."""
+        found: list[str] = []
+        if self.vocab_size < 1:
+            found.append(f"vocab_size = {self.vocab_size}: a vocabulary has at least one token")
+        if self.order < 1:
+            found.append(f"order = {self.order}: the shortest n-gram is a single token (order 1)")
+        if self.smoothing not in ("kneser-ney", "witten-bell"):
+            found.append(f"smoothing = {self.smoothing!r}: must be kneser-ney or witten-bell")
+        if found:
+            raise UserError("this model cannot be built:\n" + "\n".join(f"  - {p}" for p in found))
+        return self
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON and TOML."""
+        values: dict[str, Any] = _plain(self)
+        return values
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> NgramConfig:
+        """The reverse of `to_dict`. Unknown names and wrong types are listed in one `UserError`."""
+        config: NgramConfig = _build(cls, values, "model")
+        return config
+
+
+ModelConfig = TransformerConfig | NgramConfig
+
+KINDS: dict[str, type[TransformerConfig] | type[NgramConfig]] = {
+    "transformer": TransformerConfig,
+    "ngram": NgramConfig,
+}
+
+
+def kind_of(config: ModelConfig) -> str:
+    """The name of a configuration's kind: "transformer" or "ngram"."""
+    return next(name for name, cls in KINDS.items() if isinstance(config, cls))
+
+
+def config_to_dict(config: ModelConfig) -> dict[str, Any]:
+    """Plain values, with the key "kind" first; `config_from_dict` reads them back."""
+    return {"kind": kind_of(config), **config.to_dict()}
+
+
+def config_from_dict(values: dict[str, Any]) -> ModelConfig:
+    """The configuration that `values` describe; "kind" says which. Not validated."""
+    rest = dict(values)
+    kind = rest.pop("kind", None)
+    if kind not in KINDS:
+        raise UserError(
+            f"a model of kind {kind!r} is not known here; the kinds are {', '.join(KINDS)}"
+        )
+    return KINDS[kind].from_dict(rest)
