@@ -1,0 +1,50 @@
+"""What a Python program, the command line and the servers all use: Model, load, train and kin.
+
+Nothing is decided here; each call goes to the room that does it. The names are imported when
+first used, because the corpora and the cards need no torch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from budgerigar.api.cards import card, eject
+    from budgerigar.api.data import check, get, listing
+    from budgerigar.api.model import Model, Score, load
+    from budgerigar.api.training import Run, train
+
+_HOMES = {
+    "Model": "model",
+    "Run": "training",
+    "Score": "model",
+    "card": "cards",
+    "check": "data",
+    "eject": "cards",
+    "get": "data",
+    "listing": "data",
+    "load": "model",
+    "train": "training",
+}
+
+__all__ = [
+    "Model",
+    "Run",
+    "Score",
+    "card",
+    "check",
+    "eject",
+    "get",
+    "listing",
+    "load",
+    "train",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'budgerigar.api' has no attribute {name!r}")
+    value = getattr(import_module(f"budgerigar.api.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value

@@ -1,0 +1,108 @@
+"""Continue a text with a trained model. The continuation streams to stdout as it is made.
+
+The prompt is the argument, the file of --prompt-file, or stdin; without any, the model starts
+a text of its own. Several prompts are continued as one batch and printed one after another.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from budgerigar.cli.flags import add_dataclass, given
+from budgerigar.errors import UserError
+
+USES = ("device", "seed", "threads", "json")
+EXAMPLES = """examples:
+  budgie generate last "ROMEO:" --max-new-tokens 300
+  budgie generate runs/poems-1 --temperature 0.6 --samples 3
+  echo "Once upon a time" | budgie generate last"""
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Prompts and how tokens are chosen."""
+    from budgerigar.generation.options import SamplingOptions
+
+    parser.add_argument("model", metavar="RUN", help="a run's folder, or last")
+    parser.add_argument("prompts", metavar="PROMPT", nargs="*", help="a text to continue")
+    parser.add_argument("--prompt-file", metavar="FILE", help="read the prompt from a file")
+    parser.add_argument(
+        "--samples", type=int, default=1, metavar="N", help="continuations each [1]"
+    )
+    parser.add_argument("--stop", action="append", metavar="TEXT", help="end before this text")
+    parser.add_argument(
+        "--end-probability",
+        action="store_true",
+        help="also print, on stderr, the model's probability that the text ends after each token",
+    )
+    add_dataclass(parser, SamplingOptions, "how tokens are chosen", "sampling", ("seed", "stop"))
+
+
+def run(options: argparse.Namespace) -> None:
+    """Load the model, continue each prompt, print."""
+    sampling = given(options, "sampling")
+    if options.seed is not None:
+        sampling["seed"] = options.seed
+    if options.stop:
+        sampling["stop"] = tuple(options.stop)
+    _note_unused(sampling)
+    prompts = _prompts(options)
+    if options.samples < 1:
+        raise UserError(f"--samples {options.samples} makes no text; it must be at least 1")
+
+    from budgerigar import api
+
+    model = api.load(options.model, device=options.device or "auto", threads=options.threads)
+    if len(prompts) * options.samples == 1 and not options.json:
+        _stream(model, prompts[0], sampling, options.end_probability)
+        return
+    texts = model.generate_many(prompts, samples=options.samples, **sampling)
+    if options.json:
+        from budgerigar.cli.output import print_json
+
+        rows = zip([p for p in prompts for _ in range(options.samples)], texts, strict=True)
+        print_json({"continuations": [{"prompt": p, "continuation": t} for p, t in rows]})
+        return
+    for number, text in enumerate(texts):
+        prompt = prompts[number // options.samples]
+        print(f"{'' if number == 0 else chr(10)}--- {number + 1}")
+        print(prompt + text)
+
+
+def _stream(model: Any, prompt: str, sampling: dict[str, Any], end_probability: bool) -> None:
+    print(prompt, end="", flush=True)
+    for piece in model.stream(prompt, **sampling):
+        print(piece, end="", flush=True)
+    print()
+    if end_probability:
+        for piece, probability in model.end_probabilities(prompt, **sampling):
+            print(f"P(end after {piece!r}) = {probability:.4f}", file=sys.stderr)
+
+
+def _prompts(options: argparse.Namespace) -> list[str]:
+    """The prompts, from the one place that holds some."""
+    if options.prompts and options.prompt_file:
+        raise UserError("give the prompt as an argument or with --prompt-file, not both")
+    if options.prompt_file:
+        from budgerigar.text.reading import read_text
+
+        return [read_text(options.prompt_file).removesuffix("\n")]
+    if options.prompts:
+        return list(options.prompts)
+    if not sys.stdin or sys.stdin.isatty():
+        return [""]
+    return [sys.stdin.read().removesuffix("\n")]
+
+
+def _note_unused(sampling: dict[str, Any]) -> None:
+    """A flag without effect is said."""
+    from budgerigar import progress
+
+    if sampling.get("temperature") == 0:
+        for name in ("top_k", "top_p", "min_p", "seed"):
+            if sampling.get(name) is not None:
+                flag = name.replace("_", "-")
+                progress.note(
+                    f"note: --{flag} has no effect at temperature 0 (always the likeliest)"
+                )

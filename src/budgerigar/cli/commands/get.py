@@ -1,0 +1,33 @@
+"""Fetch a corpus of the catalogue into the cache, verified by its SHA-256.
+
+An interrupted download goes on where it stopped; one that was tampered with leaves nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+USES = ("json",)
+EXAMPLES = """examples:
+  budgie get shakespeare
+  budgie train --corpus shakespeare      fetches it too"""
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Names of the catalogue."""
+    parser.add_argument("names", metavar="NAME", nargs="+", help="see `budgie list`")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Fetch each and print where its files lie."""
+    from budgerigar import api
+
+    found = {name: api.get(name) for name in options.names}
+    if options.json:
+        from budgerigar.cli.output import print_json
+
+        print_json({name: corpus.files for name, corpus in found.items()})
+        return
+    for name, corpus in found.items():
+        for part, path in corpus.files.items():
+            print(f"{name}  {part}  {path}")

@@ -1,0 +1,38 @@
+"""The commands, in the groups and the order in which help lists them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Command:
+    """One row of the table: what to type and what it does."""
+
+    name: str
+    usage: str
+    about: str
+
+
+GROUPS: dict[str, tuple[Command, ...]] = {
+    "learn": (
+        Command("demo", "[--quick]", "watch a small GPT learn to look back, then train a real one"),
+    ),
+    "make": (
+        Command("train", "[FILE…]", "train or fine-tune a model on a text file, with no option"),
+        Command("evaluate", "RUN [FILE]", "loss, bits per byte, perplexity and accuracy"),
+    ),
+    "run": (Command("generate", "RUN [PROMPT]", "continue a text, as it is written"),),
+    "look": (Command("look", "RUN TEXT", "what each head attends to: terminal, PNG, SVG, HTML"),),
+    "models": (
+        Command("card", "RUN|RECIPE|PAPER", "layers, heads, parameters, memory, FLOPs"),
+        Command("eject", "RUN", "one plain PyTorch file of that model only"),
+    ),
+    "data": (
+        Command("get", "NAME", "fetch a corpus of the catalogue"),
+        Command("list", "", "corpora, recipes and papers' shapes, and your runs"),
+        Command("check", "FILE…", "what a text file is like, before training on it"),
+    ),
+}
+
+COMMANDS: dict[str, Command] = {row.name: row for rows in GROUPS.values() for row in rows}
