@@ -1,1 +1,24 @@
+"""The models: the Transformer's three assemblies and its ancestors."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from budgerigar.errors import UserError
+
+if TYPE_CHECKING:
+    from budgerigar.models.configs import ModelConfig
+    from budgerigar.models.transformer import Transformer
+
+
+def build(config: ModelConfig, seed: int = 0) -> Transformer:
+    """A fresh model to train by gradient, its first weights drawn from `seed`.
+
+    An n-gram model is counted, not built: `NgramModel.fit`.
+    """
+    from budgerigar.layers.config import TransformerConfig
+    from budgerigar.models.transformer import Transformer
+
+    if not isinstance(config, TransformerConfig):
+        raise UserError(f"{type(config).__name__} is not trained by gradient: fit it to tokens")
+    return Transformer(config, seed)

@@ -1,0 +1,97 @@
+"""From token ids to vectors, and from vectors to logits."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from budgerigar.layers.config import TransformerConfig
+from budgerigar.layers.feed_forward import ACTIVATIONS
+from budgerigar.layers.norm import build_norm
+from budgerigar.layers.positions import sinusoids
+from budgerigar.layers.taps import Taps, tap
+
+
+class Embedding(nn.Module):
+    """Token embedding, scaled, plus positions and token types. ids (B,T) -> (B,T,D)."""
+
+    def __init__(self, config: TransformerConfig, name: str, vocab_size: int) -> None:
+        super().__init__()
+        self.name = name
+        width = config.embedding_size or config.d_model
+        self.tokens = nn.Embedding(vocab_size, width)
+        self.projection = (
+            nn.Linear(width, config.d_model, bias=False) if config.embedding_size else None
+        )
+        self.positions: nn.Embedding | None = None
+        if config.positions == "learned":
+            rows = config.context_length + config.position_offset
+            self.positions = nn.Embedding(rows, width)
+        self.types = nn.Embedding(config.token_types, width) if config.token_types else None
+        self.norm = build_norm(config, width=width) if config.embedding_norm else None
+        scale = config.embedding_scale
+        self.scale = width**0.5 if scale == "sqrt" else 1.0 if scale == "none" else float(scale)
+        self.layout = config.sinusoid_layout if config.positions == "sinusoidal" else None
+        self.offset, self.dropout = config.position_offset, config.dropout_embedding
+
+    def forward(
+        self,
+        tokens: Tensor,
+        positions: Tensor,
+        token_types: Tensor | None = None,
+        taps: Taps | None = None,
+    ) -> Tensor:
+        """tokens (B,T), positions (B|1,T)."""
+        x = self.tokens(tokens)
+        if self.scale != 1.0:
+            x = x * self.scale
+        if self.positions is not None:
+            x = x + self.positions(positions + self.offset)
+        if self.layout is not None:
+            x = x + sinusoids(positions, x.shape[-1], self.layout).to(x.dtype)
+        if self.types is not None:
+            x = x + (self.types.weight[0] if token_types is None else self.types(token_types))
+        if self.norm is not None:
+            x = self.norm(x)
+        if self.dropout and self.training:
+            x = F.dropout(x, self.dropout)
+        if self.projection is not None:
+            x = self.projection(x)
+        return tap(taps, f"{self.name}.embedding", x)
+
+
+class Head(nn.Module):
+    """From vectors (B,T,D) to logits (B,T,V) in float32. A tied head borrows the embedding's matrix."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        width = config.embedding_size or config.d_model
+        self.tied, self.scale, self.softcap = (
+            config.tied_embeddings,
+            config.head_scale,
+            config.logit_softcap,
+        )
+        self.transform: nn.Linear | None = None
+        self.transform_norm = None
+        if config.head_transform:  # BERT: dense, activation, norm
+            self.transform = nn.Linear(config.d_model, width)
+            self.transform_norm = build_norm(config, width=width)
+            self.activation = ACTIVATIONS[config.activation]
+        elif config.embedding_size:
+            self.transform = nn.Linear(config.d_model, width, bias=False)
+        self.weight = None if self.tied else nn.Parameter(torch.zeros(config.vocab_size, width))
+        self.bias = nn.Parameter(torch.zeros(config.vocab_size)) if config.head_bias else None
+
+    def forward(self, x: Tensor, embedding: Embedding) -> Tensor:
+        if self.transform is not None:
+            x = self.transform(x)
+            if self.transform_norm is not None:
+                x = self.transform_norm(self.activation(x))
+        weight = embedding.tokens.weight if self.weight is None else self.weight
+        logits = F.linear(x, weight, self.bias).float()
+        if self.scale != 1.0:
+            logits = logits * self.scale
+        if self.softcap is not None:
+            logits = self.softcap * (logits / self.softcap).tanh()
+        return logits

@@ -1,0 +1,62 @@
+"""Which keys a query may see, said once per forward pass and shared by all layers.
+
+Shapes: B batch (1 where all rows agree), T query positions, S key positions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+
+@dataclass
+class View:
+    """Positions of queries and keys, and what else limits the view.
+
+    `query_positions` (B|1,T) and `key_positions` (B|1,S) count within the sequence (or document).
+    `causal`: no key after the query. `aligned`: queries and keys are the same, gapless positions, so
+    the fused kernel's own causal mask is right (it aligns the first query with the first key).
+    `sees_all`: nothing is hidden (one new token that looks back at a full cache).
+    `key_valid` (B,S): real keys, not padding. `query_documents`, `key_documents`: attention stays
+    within a document. `query_angles`, `key_angles`: positions that rotary angles are taken from.
+    """
+
+    query_positions: Tensor
+    key_positions: Tensor
+    causal: bool
+    aligned: bool = False
+    sees_all: bool = False
+    key_valid: Tensor | None = None
+    query_documents: Tensor | None = None
+    key_documents: Tensor | None = None
+    memo: dict[object, object] = field(default_factory=dict)
+
+    def visible(self, window: int | None = None, sink_tokens: int = 0) -> Tensor:
+        """Boolean (B|1,T,S): True where the query may see the key."""
+        queries, keys = self.query_positions[:, :, None], self.key_positions[:, None, :]
+        seen = keys <= queries if self.causal else torch.ones_like(keys <= queries)
+        if window is not None:
+            near = keys > queries - window
+            seen = seen & (near | (keys < sink_tokens) if sink_tokens else near)
+        if self.query_documents is not None and self.key_documents is not None:
+            seen = seen & (self.query_documents[:, :, None] == self.key_documents[:, None, :])
+        if self.key_valid is not None:
+            seen = seen & self.key_valid[:, None, :]
+        return seen
+
+    def mask(self, window: int | None = None, sink_tokens: int = 0) -> Tensor | None:
+        """`visible` as (B|1,1,T,S), or None where the fused kernel needs no mask."""
+        longest = self.key_positions.shape[-1]
+        unlimited = window is None or window >= longest
+        if unlimited and (self.aligned or self.sees_all):
+            return None
+        key = ("mask", None if unlimited else window, sink_tokens)
+        if key not in self.memo:
+            self.memo[key] = self.visible(None if unlimited else window, sink_tokens)[:, None]
+        return self.memo[key]  # type: ignore[return-value]
+
+    def blind_rows(self) -> bool:
+        """Whether a query may exist that sees nothing at all: only padding can bring that about."""
+        return self.key_valid is not None

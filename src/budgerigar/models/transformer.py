@@ -1,0 +1,288 @@
+"""The one Transformer in its three assemblies: decoder-only, encoder-only, encoder-decoder.
+
+Shapes: B batch, T positions, S source positions, H heads, K key-value heads, D d_model, E d_head,
+V vocab_size. Batches are right-padded; `lengths` says how many tokens of each row are real.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from budgerigar.errors import UserError
+from budgerigar.layers.block import Stack
+from budgerigar.layers.cache import LayerCache, TransformerState
+from budgerigar.layers.config import TransformerConfig
+from budgerigar.layers.embedding import Embedding, Head
+from budgerigar.layers.initialisation import initialise
+from budgerigar.layers.rolling import roll_state
+from budgerigar.layers.taps import Taps, tap
+from budgerigar.layers.visibility import View
+
+
+class Transformer(nn.Module):
+    """ "Attention Is All You Need" (Vaswani et al. 2017) and its children, as `config` says."""
+
+    def __init__(self, config: TransformerConfig, seed: int = 0) -> None:
+        super().__init__()
+        self.config = config.validate()
+        both = config.assembly == "encoder-decoder"
+        self.encoder = (
+            Stack(config, "encoder", config.encoder_layers) if config.encoder_layers else None
+        )
+        self.decoder = (
+            Stack(config, "decoder", config.decoder_layers, cross=both)
+            if config.decoder_layers
+            else None
+        )
+        main = "decoder" if self.decoder is not None else "encoder"
+        self.embedding = Embedding(config, main, config.vocab_size)
+        self.source_embedding: Embedding | None = None
+        if both and not config.shared_embeddings:
+            self.source_embedding = Embedding(
+                config, "encoder", config.source_vocab_size or config.vocab_size
+            )
+        self.head = Head(config)
+        initialise(self, config, seed)
+
+    # -- facts --------------------------------------------------------------------------------------
+    @property
+    def vocab_size(self) -> int:
+        """V."""
+        return self.config.vocab_size
+
+    @property
+    def context_length(self) -> int:
+        """Most positions of a sequence."""
+        return self.config.context_length
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return self.embedding.tokens.weight.device
+
+    @property
+    def can_roll(self) -> bool:
+        """Whether the cache may drop its middle: every layer has a window, positions are relative."""
+        depth = range(self.config.decoder_layers)
+        windows = all(self.config.window_of(layer) for layer in depth)
+        return windows and self.config.positions in ("rotary", "relative", "alibi", "none")
+
+    # -- whole sequences -----------------------------------------------------------------------------
+    def forward(
+        self,
+        tokens: Tensor,
+        lengths: Tensor | None = None,
+        document_ids: Tensor | None = None,
+        positions: Tensor | None = None,
+        source: Tensor | None = None,
+        source_lengths: Tensor | None = None,
+        token_types: Tensor | None = None,
+        taps: Taps | None = None,
+    ) -> Tensor:
+        """Logits (B,T,V) in float32 of tokens (B,T).
+
+        `document_ids` (B,T): attention stays within equal ids; `positions` (B,T) then restart with
+        each document. An encoder-decoder reads `source` (B,S); an encoder-only model looks both ways,
+        with `lengths` (B,) hiding the padding.
+        """
+        if positions is None:
+            positions = torch.arange(tokens.shape[1], device=tokens.device)[None]
+        if self.decoder is None:
+            return self._encoder_only(tokens, lengths, positions, document_ids, token_types, taps)
+        memories, memory_view = None, None
+        if self.encoder is not None:
+            memories, valid = self._remember(source, source_lengths, taps)
+            memory_view = _memory_view(positions, memories, valid)
+        view = View(
+            positions,
+            positions,
+            causal=True,
+            aligned=document_ids is None,
+            query_documents=document_ids,
+            key_documents=document_ids,
+        )
+        x = self.embedding(tokens, positions, token_types, taps)
+        x = self.decoder(x, view, positions, memories=memories, memory_view=memory_view, taps=taps)
+        return tap(taps, "logits", self.head(x, self.embedding))
+
+    def _encoder_only(
+        self,
+        tokens: Tensor,
+        lengths: Tensor | None,
+        positions: Tensor,
+        document_ids: Tensor | None,
+        token_types: Tensor | None,
+        taps: Taps | None,
+    ) -> Tensor:
+        assert self.encoder is not None
+        x = self.embedding(tokens, positions, token_types, taps)
+        view = View(
+            positions,
+            positions,
+            causal=False,
+            sees_all=lengths is None and document_ids is None,
+            key_valid=_valid(tokens, lengths),
+            query_documents=document_ids,
+            key_documents=document_ids,
+        )
+        x = self.encoder(x, view, positions, taps=taps)
+        return tap(taps, "logits", self.head(x, self.embedding))
+
+    # -- the source of an encoder-decoder ---------------------------------------------------------------
+    def encode(
+        self, source: Tensor, source_lengths: Tensor | None = None, taps: Taps | None = None
+    ) -> Tensor:
+        """The encoder's output (B,S,D) for source tokens (B,S)."""
+        assert self.encoder is not None
+        embedding = self.embedding if self.source_embedding is None else self.source_embedding
+        positions = torch.arange(source.shape[1], device=source.device)[None]
+        view = View(
+            positions,
+            positions,
+            causal=False,
+            sees_all=source_lengths is None,
+            key_valid=_valid(source, source_lengths),
+        )
+        return self.encoder(embedding(source, positions), view, positions, taps=taps)
+
+    def _remember(
+        self, source: Tensor | None, source_lengths: Tensor | None, taps: Taps | None
+    ) -> tuple[list[tuple[Tensor, Tensor]], Tensor | None]:
+        """Cross keys and values of each decoder layer, and which source positions are real (B,S)."""
+        if source is None:
+            raise UserError("an encoder-decoder needs a source to read: pass source=")
+        assert self.decoder is not None
+        encoded = self.encode(source, source_lengths, taps)
+        memories = [
+            block.cross_attention.memory(encoded)
+            for block in self.decoder.blocks()
+            if block.cross_attention is not None
+        ]
+        return memories, _valid(source, source_lengths)
+
+    # -- step by step -----------------------------------------------------------------------------------
+    def start(
+        self,
+        batch_size: int,
+        source: Tensor | None = None,
+        source_lengths: Tensor | None = None,
+        taps: Taps | None = None,
+    ) -> TransformerState:
+        """An empty state for `batch_size` rows; an encoder-decoder runs its encoder here."""
+        if self.decoder is None:
+            raise UserError("an encoder-only model has no next token: use fill instead of generate")
+        lengths = torch.zeros(batch_size, dtype=torch.long, device=self.device)
+        state = TransformerState(lengths, [LayerCache() for _ in range(self.decoder.depth)])
+        if self.encoder is not None:
+            state.cross, state.source_valid = self._remember(source, source_lengths, taps)
+            state.source_lengths = source_lengths
+        return state
+
+    def step(
+        self,
+        tokens: Tensor,
+        state: TransformerState,
+        lengths: Tensor | None = None,
+        all_positions: bool = False,
+        taps: Taps | None = None,
+    ) -> tuple[Tensor, TransformerState]:
+        """Read tokens (B,T) after what `state` holds; the old state is consumed.
+
+        `lengths` (B,): real tokens of each row, the rest is padding. Returns float32 logits (B,V) after
+        the last real token, or (B,T,V) after each.
+        """
+        assert self.decoder is not None
+        batch, width = tokens.shape
+        end = state.longest + width
+        if end > self.context_length:
+            raise UserError(
+                f"the context is full: {state.longest} + {width} tokens exceed context_length = "
+                f"{self.context_length}"
+            )
+        view, positions, slots = self._step_view(state, width, end)
+        memory_view = None
+        if state.cross:
+            memory_view = _memory_view(positions, state.cross, state.source_valid)
+        x = self.embedding(tokens, positions, taps=taps)
+        x = self.decoder(
+            x,
+            view,
+            positions,
+            memories=state.cross or None,
+            memory_view=memory_view,
+            caches=state.layers,
+            slots=slots,
+            taps=taps,
+        )
+        if not all_positions and width > 1:  # the head only where it is asked for
+            last = torch.full((batch,), width, device=x.device) if lengths is None else lengths
+            x = x[torch.arange(batch, device=x.device), (last - 1).clamp(min=0)][:, None]
+        logits = tap(taps, "logits", self.head(x, self.embedding))
+        _advance(state, width, lengths)
+        return (logits if all_positions else logits[:, -1]), state
+
+    def _step_view(
+        self, state: TransformerState, width: int, end: int
+    ) -> tuple[View, Tensor, Tensor | int]:
+        """What the new tokens see, their positions for embeddings and angles, and the slots they take."""
+        device = self.device
+        keys = torch.arange(end, device=device)[None]
+        if state.even:
+            queries = torch.arange(state.longest, end, device=device)[None]
+            slots: Tensor | int = state.longest
+        else:
+            queries = state.lengths[:, None] + torch.arange(width, device=device)[None]
+            slots = queries
+        positions = queries if state.offset is None else queries + state.offset[:, None]
+        view = View(
+            queries,
+            keys,
+            causal=True,
+            aligned=state.even and state.longest == 0,
+            sees_all=state.even and width == 1,
+        )
+        return view, positions, slots
+
+    def roll(self, state: TransformerState) -> TransformerState:
+        """Make room: keep the first `sink_tokens` and the last window, drop what lies between.
+
+        For windowed models with relative positions (Xiao et al. 2023, StreamingLLM): positions count
+        slots of the cache, so the sinks move along with the window.
+        """
+        if not self.can_roll:
+            raise UserError(
+                "a rolling cache (on_overflow = sinks) needs a window in every layer and rotary, "
+                "relative, alibi or no positions; use rewindow"
+            )
+        assert self.decoder is not None
+        windows = [self.config.window_of(layer) or 0 for layer in range(self.decoder.depth)]
+        # a new query and the window - 1 before it; never the whole context, or nothing is freed
+        keep = min(max(windows) - 1, (self.context_length - self.config.sink_tokens) // 2)
+        return roll_state(state, self.decoder, self.config.sink_tokens, keep)
+
+
+def _valid(tokens: Tensor, lengths: Tensor | None) -> Tensor | None:
+    """(B,T) boolean: which tokens are real."""
+    if lengths is None:
+        return None
+    return torch.arange(tokens.shape[1], device=tokens.device)[None] < lengths[:, None]
+
+
+def _memory_view(
+    positions: Tensor, memories: list[tuple[Tensor, Tensor]], valid: Tensor | None
+) -> View:
+    """Every target position sees every real source position."""
+    keys = torch.arange(memories[0][0].shape[2], device=positions.device)[None]
+    return View(positions, keys, causal=False, sees_all=valid is None, key_valid=valid)
+
+
+def _advance(state: TransformerState, width: int, lengths: Tensor | None) -> None:
+    """Count the tokens just read."""
+    if lengths is None:
+        state.lengths = state.lengths + width
+        state.longest += width
+        return
+    state.lengths = state.lengths + lengths
+    state.longest = int(state.lengths.max()) if len(lengths) else 0
+    state.even = bool((state.lengths == state.longest).all())
