@@ -16,7 +16,7 @@ from budgerigar.errors import UserError
 
 if TYPE_CHECKING:
     from budgerigar.api import Model, Run, Score, load, train
-    from budgerigar.generation.sampling import SamplingOptions
+    from budgerigar.generation.options import SamplingOptions
     from budgerigar.layers.config import TransformerConfig
     from budgerigar.training.recipe import Recipe, load_recipe
 
@@ -26,7 +26,7 @@ _HOMES = {
     "Model": "budgerigar.api",
     "Recipe": "budgerigar.training.recipe",
     "Run": "budgerigar.api",
-    "SamplingOptions": "budgerigar.generation.sampling",
+    "SamplingOptions": "budgerigar.generation.options",
     "Score": "budgerigar.api",
     "TransformerConfig": "budgerigar.layers.config",
     "load": "budgerigar.api",

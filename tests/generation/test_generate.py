@@ -13,7 +13,7 @@ from scripted_model import ScriptedModel, fixed_continuation, hashed_table
 
 from budgerigar.errors import UserError
 from budgerigar.generation.generate import Event, generate_ids
-from budgerigar.generation.sampling import SamplingOptions
+from budgerigar.generation.options import SamplingOptions
 
 V = 6
 

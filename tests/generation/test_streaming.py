@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scripted_model import PieceTokenizer, ScriptedModel, fixed_continuation, hashed_table
 
 from budgerigar.errors import UserError
-from budgerigar.generation.sampling import SamplingOptions
+from budgerigar.generation.options import SamplingOptions
 from budgerigar.generation.streaming import (
     TextStream,
     forbidden_ids,

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from budgerigar.errors import UserError
-from budgerigar.generation.sampling import SamplingOptions
+from budgerigar.generation.options import SamplingOptions
 from budgerigar.generation.streaming import generate_texts, stream_text
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class Model:
 
     # -- numbers -----------------------------------------------------------------------------------
     def encode(self, text: str) -> list[int]:
-        """Ids of a text as the model reads it: with the opening `<end>` where it learnt documents."""
+        """Ids of a text as the model reads it: opened by `<end>` where it learnt documents."""
         ids = list(self.tokenizer.encode(text))
         return ids if self.start_id is None else [self.start_id, *ids]
 

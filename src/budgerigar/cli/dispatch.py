@@ -13,7 +13,7 @@ from budgerigar.errors import UserError
 
 def dispatch(arguments: list[str]) -> int:
     """Run the command that the first argument names; the rest are its own."""
-    if not arguments or arguments[0] in ("-h", "--help", "help") and len(arguments) == 1:
+    if not arguments or arguments in (["-h"], ["--help"], ["help"]):
         print(overview())
         return 0
     if arguments[0] == "--version":

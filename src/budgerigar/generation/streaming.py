@@ -15,7 +15,7 @@ import numpy as np
 
 from budgerigar.errors import UserError
 from budgerigar.generation.generate import Event, Finish, generate_ids
-from budgerigar.generation.sampling import SamplingOptions
+from budgerigar.generation.options import SamplingOptions
 from budgerigar.generation.stopping import StopMatcher
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from budgerigar.cli.flags import add_dataclass, given, number
 from budgerigar.errors import UserError
 
 USES = ("out", "device", "seed", "threads")
-EXAMPLES = """A flag that is not given leaves the recipe's value; [in brackets]: the value without a recipe.
+EXAMPLES = """A flag that is not given leaves the recipe's value; [in brackets]: the value without one.
 Settings that are lists or tables (filler_words, layers, rotary_scaling) go into a
 --config FILE.toml, with the parts [text], [model] and [training].
 
