@@ -1,0 +1,100 @@
+"""Checkpoints: all that training needs to go on as if it had never stopped.
+
+checkpoints/step-00001000/weights.safetensors   the network's weights at that step
+                          training.safetensors  optimizer, averages, generator states
+                          state.json            step, data cursor, best loss, patience, versions
+checkpoints/latest                              the name of the newest whole folder
+
+A checkpoint is written under another name, fsynced and renamed; only then `latest` is replaced, and
+only then old ones are removed. Whenever a process dies, `latest` names a whole checkpoint.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from budgerigar.errors import UserError
+from budgerigar.formats.atomic import folder_aside, sweep_partials, write_text
+from budgerigar.formats.tensors import read_tensors, write_tensors
+
+
+@dataclass
+class Checkpoint:
+    """One moment of a training run, on the CPU."""
+
+    step: int
+    state: dict[str, Any]
+    weights: dict[str, Tensor]
+    training: dict[str, Tensor]
+
+
+def checkpoint_name(step: int) -> str:
+    """The folder's name of a step; sorts by step."""
+    return f"step-{step:08d}"
+
+
+def write_checkpoint(
+    folder: Path,
+    step: int,
+    state: dict[str, Any],
+    weights: Mapping[str, Tensor],
+    training: Mapping[str, Tensor],
+    keep: int = 2,
+) -> Path:
+    """Write the checkpoint of `step` into `folder`/checkpoints and drop all but the newest `keep`.
+
+    Raises:
+        UserError: the disk refuses; the checkpoints before are untouched.
+    """
+    checkpoints = Path(folder) / "checkpoints"
+    target = checkpoints / checkpoint_name(step)
+    doing = f"write the checkpoint of step {step} into {checkpoints}"
+    with folder_aside(target, doing) as aside:
+        write_tensors(aside / "weights.safetensors", weights)
+        write_tensors(aside / "training.safetensors", training)
+        write_text(aside / "state.json", json.dumps({"step": step, **state}, indent=1) + "\n")
+    write_text(checkpoints / "latest", target.name + "\n")
+    for old in sorted(checkpoints.glob("step-*"))[:-keep]:
+        if old != target:
+            shutil.rmtree(old, ignore_errors=True)
+    return target
+
+
+def latest_checkpoint(folder: Path) -> Path | None:
+    """The folder that `latest` names; None when the run has none yet."""
+    checkpoints = Path(folder) / "checkpoints"
+    pointer = checkpoints / "latest"
+    if not pointer.is_file():
+        return None
+    found = checkpoints / pointer.read_text(encoding="utf-8").strip()
+    if not (found / "state.json").is_file():
+        raise UserError(
+            f"{pointer} names {found.name}, which is not there or not whole. Write the name of "
+            f"another folder of {checkpoints} into it, or delete {checkpoints} to start again."
+        )
+    return found
+
+
+def read_checkpoint(path: Path) -> Checkpoint:
+    """Read one checkpoint folder."""
+    try:
+        state = json.loads((path / "state.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path / 'state.json'} cannot be read: {error}") from error
+    weights = read_tensors(path / "weights.safetensors")
+    return Checkpoint(state["step"], state, weights, read_tensors(path / "training.safetensors"))
+
+
+def read_latest_checkpoint(folder: Path) -> Checkpoint | None:
+    """The newest whole checkpoint of a run, or None; sweeps up what a kill left half-written."""
+    checkpoints = Path(folder) / "checkpoints"
+    sweep_partials(checkpoints)
+    path = latest_checkpoint(folder)
+    return None if path is None else read_checkpoint(path)

@@ -1,0 +1,268 @@
+"""A run is a folder that is enough to run by itself.
+
+config.json         format_version, kind, model (every dial), text (documents, sources by SHA-256)
+tokenizer.json      the vocabulary
+model.safetensors   the best weights by validation
+recipe.toml         everything that was asked for, resolved
+metrics.jsonl       one line per measurement
+checkpoints/        what resuming needs (see checkpoints.py)
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from budgerigar.errors import UserError
+from budgerigar.formats.atomic import disk_errors, folder_aside, write_text
+from budgerigar.formats.tensors import (
+    load_network_tensors,
+    network_tensors,
+    read_tensors,
+    write_tensors,
+)
+from budgerigar.models.configs import config_from_dict, config_to_dict
+
+FORMAT_VERSION = 1
+RUNS = Path("runs")
+
+
+@dataclass
+class Loaded:
+    """What a folder holds, ready to run (the network is in evaluation mode)."""
+
+    network: Any
+    tokenizer: Any
+    config: dict[str, Any]
+    recipe: dict[str, Any] | None
+    folder: Path
+
+
+class RunFolder:
+    """The files of one run. Making one never overwrites anything."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = Path(path)
+        self.config_path = self.path / "config.json"
+        self.recipe_path = self.path / "recipe.toml"
+        self.weights_path = self.path / "model.safetensors"
+        self.metrics_path = self.path / "metrics.jsonl"
+
+    @classmethod
+    def create(
+        cls, path: Path, config: dict[str, Any], recipe_toml: str, tokenizer: Any
+    ) -> RunFolder:
+        """Make a new run folder; it appears whole or not at all.
+
+        Raises:
+            UserError: something is there already, or the place cannot be written.
+        """
+        path = Path(path)
+        if path.exists():
+            raise UserError(
+                f"{path} exists already, and a run never overwrites another. Go on with it by "
+                f"`--resume {path}`, or choose another --out."
+            )
+        with disk_errors(f"make the folder {path}"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        with folder_aside(path, f"make the run folder {path}") as aside:
+            _write_config(aside / "config.json", config)
+            write_text(aside / "recipe.toml", recipe_toml)
+            tokenizer.save(aside)
+            (aside / "checkpoints").mkdir()
+            write_text(aside / "checkpoints" / ".keep", "")
+        return cls(path)
+
+    @classmethod
+    def open(cls, path: Path) -> RunFolder:
+        """An existing run folder.
+
+        Raises:
+            UserError: it is not one, naming what is missing.
+        """
+        folder = cls(path)
+        if not folder.path.is_dir():
+            raise UserError(f"There is no folder {path}. `budgie train` makes one under {RUNS}/.")
+        if not folder.config_path.is_file():
+            raise UserError(f"{path} is not a run folder: it has no config.json.")
+        return folder
+
+    def config(self) -> dict[str, Any]:
+        """The content of config.json, checked for its version."""
+        return read_config(self.path)
+
+    def recipe(self) -> dict[str, Any] | None:
+        """The content of recipe.toml; None when the folder has none (a converted model)."""
+        if not self.recipe_path.is_file():
+            return None
+        try:
+            return tomllib.loads(self.recipe_path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise UserError(f"{self.recipe_path} cannot be read: {error}") from error
+
+    def write_config(self, config: dict[str, Any]) -> None:
+        """Replace config.json atomically."""
+        _write_config(self.config_path, config)
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Hold the run; a second process that wants it gets a `UserError`. A kill frees it."""
+        from filelock import FileLock, Timeout
+
+        lock = FileLock(str(self.path / ".lock"))
+        with disk_errors(f"lock {self.path}"):
+            try:
+                lock.acquire(timeout=0)
+            except Timeout as error:
+                raise UserError(
+                    f"Another process is training in {self.path}. Wait for it, or stop it first "
+                    "(Ctrl-C there saves its state)."
+                ) from error
+        try:
+            yield
+        finally:
+            lock.release()
+
+
+def make_config(model_config: Any, text: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """The content of a config.json: `model_config` is a TransformerConfig or an NgramConfig."""
+    model = config_to_dict(model_config)
+    return {
+        "format_version": FORMAT_VERSION,
+        "kind": model["kind"],
+        "model": model,
+        "text": text,
+        **more,
+    }
+
+
+def save_model(
+    folder: Path,
+    network: Any,
+    tokenizer: Any,
+    config: dict[str, Any],
+    extra: dict[str, str] | None = None,
+) -> None:
+    """Write all a model needs to run into `folder`: weights, tokenizer, config.
+
+    `config` is what `make_config` returns; `extra` goes into the weights file's metadata.
+    """
+    folder = Path(folder)
+    with disk_errors(f"make the folder {folder}"):
+        folder.mkdir(parents=True, exist_ok=True)
+    tokenizer.save(folder)
+    save_weights(folder, network, extra)
+    _write_config(folder / "config.json", config)
+
+
+def save_weights(folder: Path, network: Any, extra: dict[str, str] | None = None) -> None:
+    """Replace model.safetensors by the weights of `network`, atomically."""
+    if hasattr(network, "state_tensors"):
+        import torch
+
+        arrays = network.state_tensors()
+        tensors = {name: torch.as_tensor(array) for name, array in arrays.items()}
+    else:
+        tensors = network_tensors(network)
+    write_tensors(Path(folder) / "model.safetensors", tensors, {"format": "pt", **(extra or {})})
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """config.json of a run folder, or a `UserError` that says what is wrong with it."""
+    path = Path(folder) / "config.json"
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise UserError(f"{folder} is not a run folder: it has no config.json.") from error
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} cannot be read: {error}") from error
+    if not isinstance(config, dict) or "format_version" not in config:
+        raise UserError(
+            f"{path} is not one of Budgerigar's: it has no format_version. Give a folder that "
+            "`budgie train` made."
+        )
+    if config["format_version"] > FORMAT_VERSION:
+        raise UserError(
+            f"{path} has format version {config['format_version']}; this version of Budgerigar "
+            f"reads up to {FORMAT_VERSION}. Update it: pip install -U budgerigar."
+        )
+    missing = [key for key in ("kind", "model") if key not in config]
+    if missing:
+        raise UserError(f"{path} lacks {' and '.join(missing)}; it is damaged.")
+    return config
+
+
+def load_model(path: str | Path, device: str = "cpu") -> Loaded:
+    """Load a run folder (a path, or "last") to run it.
+
+    Raises:
+        UserError: names the file that is missing, damaged or does not fit the others.
+    """
+    from budgerigar.text.tokenizers import Tokenizer
+
+    folder = resolve_run(path)
+    run = RunFolder.open(folder)
+    config = run.config()
+    missing = [n for n in ("tokenizer.json", "model.safetensors") if not (folder / n).is_file()]
+    if missing:
+        hint = (
+            f" Training has not saved a model yet; go on with `budgie train --resume {folder}`."
+            if missing == ["model.safetensors"] and run.recipe_path.is_file()
+            else ""
+        )
+        raise UserError(f"{folder} lacks {' and '.join(missing)}.{hint}")
+    tokenizer = Tokenizer.load(folder)
+    network = load_network(folder, config, device)
+    return Loaded(network, tokenizer, config, run.recipe(), folder)
+
+
+def load_network(folder: Path, config: dict[str, Any], device: str = "cpu") -> Any:
+    """Build the network that `config` describes and fill it from model.safetensors."""
+    from budgerigar import models
+
+    model_config = config_from_dict(config["model"])
+    path = Path(folder) / "model.safetensors"
+    tensors = read_tensors(path)
+    if config["kind"] == "ngram":
+        from budgerigar.models.ngram import NgramModel
+
+        arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
+        return NgramModel.from_tensors(arrays, model_config)
+    network = models.build(model_config, seed=0)
+    load_network_tensors(network, tensors, path)
+    return network.to(device).eval()
+
+
+def resolve_run(name: str | Path) -> Path:
+    """The folder a RUN argument means: a path, a name under runs/, or "last" (the newest).
+
+    Raises:
+        UserError: there is none.
+    """
+    if str(name) == "last":
+        folders = [p.parent for p in RUNS.glob("*/config.json")]
+        if not folders:
+            raise UserError(
+                f"There is no run under {RUNS.resolve()} yet. Make one: budgie train FILE."
+            )
+        return max(folders, key=_last_change)
+    for candidate in (Path(name), RUNS / name):
+        if candidate.is_dir():
+            return candidate
+    known = sorted(p.parent.name for p in RUNS.glob("*/config.json"))
+    hint = f" Runs here: {', '.join(known[-8:])}." if known else ""
+    raise UserError(f"There is no run folder {name}.{hint}")
+
+
+def _last_change(folder: Path) -> float:
+    files = ("config.json", "model.safetensors", "metrics.jsonl")
+    return max((folder / f).stat().st_mtime for f in files if (folder / f).exists())
+
+
+def _write_config(path: Path, config: dict[str, Any]) -> None:
+    write_text(path, json.dumps(config, indent=2, ensure_ascii=False) + "\n")

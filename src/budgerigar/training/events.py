@@ -1,0 +1,100 @@
+"""What a running training tells those who watch it.
+
+A callback is any object with some of `on_step(event)`, `on_evaluation(event)`, `on_sample(event)`.
+Returning `True` from one asks the run to stop as if it had been interrupted: its state is saved.
+Looking at `event.network` never changes training: generators and mode are put back afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+
+@dataclass(frozen=True)
+class StepEvent:
+    """After each update. `loss` is the true cross-entropy of the batch, nats per token."""
+
+    step: int
+    total_steps: int
+    loss: float
+    learning_rate: float
+    gradient_norm: float
+    tokens: int
+    tokens_per_second: float
+    training_seconds: float
+    seconds_left: float
+    network: Any
+    tokenizer: Any
+
+
+@dataclass(frozen=True)
+class EvaluationEvent:
+    """After each evaluation. `evaluation` is what `budgerigar.evaluation.evaluate` returns."""
+
+    step: int
+    total_steps: int
+    loss: float
+    bits_per_byte: float
+    is_best: bool
+    baselines: dict[str, float]
+    training_seconds: float
+    evaluation: Any
+    network: Any
+    tokenizer: Any
+
+
+@dataclass(frozen=True)
+class SampleEvent:
+    """A piece of text the network wrote by itself."""
+
+    step: int
+    text: str
+
+
+class Watchers:
+    """Calls callbacks without letting them touch dropout's generator or the network's mode."""
+
+    def __init__(self, callbacks: Iterable[Any], network: torch.nn.Module) -> None:
+        self._network = network
+        callbacks = list(callbacks)
+        self._methods = {
+            name: [getattr(c, name) for c in callbacks if hasattr(c, name)]
+            for name in ("on_step", "on_evaluation", "on_sample")
+        }
+
+    def wants(self, name: str) -> bool:
+        """Whether anybody listens, so that an event need not be made in vain."""
+        return bool(self._methods[name])
+
+    def tell(self, name: str, event: Any) -> bool:
+        """Call all; True when one of them asks to stop."""
+        if not self._methods[name]:
+            return False
+        with untouched(self._network):
+            return any([method(event) is True for method in self._methods[name]])
+
+
+class untouched:  # noqa: N801  reads as a phrase: `with untouched(network):`
+    """Put torch's default generators and the network's mode back at the end of a block.
+
+    Torch's default generator belongs to dropout alone; whatever else happens between two steps
+    (evaluating, sampling, looking) must leave it as it was, or looking would change the training.
+    """
+
+    def __init__(self, network: torch.nn.Module) -> None:
+        self._network = network
+
+    def __enter__(self) -> None:
+        self._training = self._network.training
+        self._state = torch.get_rng_state()
+        self._cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+
+    def __exit__(self, *_: object) -> None:
+        torch.set_rng_state(self._state)
+        if self._cuda:
+            torch.cuda.set_rng_state_all(self._cuda)
+        self._network.train(self._training)

@@ -1,0 +1,140 @@
+"""How long a step takes here: for `--threads auto` and `--minutes`. Nothing of the run is touched.
+
+Steps are timed on a copy of the network with its own optimizer, on a batch drawn from copies of the
+batches' state; torch's generators are put back. Measuring therefore changes no number of the run.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from budgerigar import progress
+from budgerigar.training.averaging import Averages
+from budgerigar.training.device import Compute
+from budgerigar.training.events import untouched
+from budgerigar.training.objective import accumulate_gradients, next_micro_batches
+from budgerigar.training.optimizers import Optimizers
+from budgerigar.training.recipe import TrainingRecipe
+
+
+class StepTimer:
+    """A throw-away twin of a training: `seconds()` runs one of its steps and times it."""
+
+    def __init__(
+        self, network: nn.Module, batches: Any, settings: TrainingRecipe, compute: Compute
+    ) -> None:
+        self._settings, self._compute = settings, compute
+        self._network = copy.deepcopy(network).train()
+        self._optimizers = Optimizers(self._network, settings)
+        self._averages = Averages(self._network, settings)
+        cursor = copy.deepcopy(batches.state_dict())
+        self._batch = next_micro_batches(batches, settings.accumulate, compute.device)
+        batches.load_state_dict(cursor)
+
+    def seconds(self) -> float:
+        """Wall time of one step (without drawing the batch)."""
+        start = time.perf_counter()
+        micro_batches, scored = self._batch
+        accumulate_gradients(
+            self._network,
+            micro_batches,
+            scored,
+            self._settings.label_smoothing,
+            self._compute.autocast,
+        )
+        self._optimizers.clip()
+        self._optimizers.step(1e-3)
+        self._averages.after_step()
+        self._optimizers.zero_grad()
+        if self._compute.device.type == "cuda":
+            torch.cuda.synchronize()
+        return time.perf_counter() - start
+
+
+def usable_cores() -> int:
+    """Cores that this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else (os.cpu_count() or 1)
+
+
+def thread_candidates(cores: int) -> list[int]:
+    """1, 2, 4, … and the number of cores itself."""
+    powers = [2**n for n in range(cores.bit_length()) if 2**n <= cores]
+    return sorted({*powers, cores})
+
+
+def choose_threads(
+    timer: StepTimer, candidates: list[int] | None = None, budget: float = 0.4
+) -> tuple[int, dict[int, float]]:
+    """The number of threads with the quickest step, and seconds per step for each one tried.
+
+    Each is timed for about `budget` seconds, at least three steps, and judged by the median: with
+    a busy neighbour the quickest step of two threads flatters them. Ties go to fewer threads.
+    The process's own number of threads is put back.
+    """
+    before = torch.get_num_threads()
+    measured: dict[int, float] = {}
+    try:
+        for threads in candidates or thread_candidates(usable_cores()):
+            torch.set_num_threads(threads)
+            timer.seconds()  # the first builds buffers and wakes the workers
+            measured[threads] = _median_seconds(timer.seconds, budget)
+            slower = measured[threads] > 1.5 * min(measured.values())
+            if slower:  # more threads will not be quicker again
+                break
+    finally:
+        torch.set_num_threads(before)
+    best = min(measured, key=lambda n: measured[n] * (1 + 0.03 * n.bit_length()))
+    return best, measured
+
+
+def _median_seconds(run: Callable[[], float], budget: float, least: int = 3) -> float:
+    times = [run() for _ in range(least)]
+    while sum(times) < budget and len(times) < 200:
+        times.append(run())
+    return statistics.median(times)
+
+
+def settle_threads(
+    network: nn.Module, batches: Any, settings: TrainingRecipe, compute: Compute
+) -> int:
+    """Set torch's number of threads as the recipe asks; "auto" measures. Returns the number."""
+    if settings.threads != "auto":
+        threads = int(settings.threads)
+    elif compute.device.type == "cuda" or usable_cores() == 1:
+        threads = torch.get_num_threads()
+    else:
+        with untouched(network):
+            threads, measured = choose_threads(StepTimer(network, batches, settings, compute))
+        shown = ", ".join(f"{n}: {1000 * s:.0f} ms" for n, s in measured.items())
+        progress.note(f"threads: {threads} (one step takes {shown})")
+    torch.set_num_threads(threads)
+    return threads
+
+
+def steps_for_minutes(
+    minutes: float,
+    network: nn.Module,
+    batches: Any,
+    settings: TrainingRecipe,
+    compute: Compute,
+    other_seconds: float = 0.0,
+) -> int:
+    """How many steps fit into `minutes`, measured on this machine for about two seconds.
+
+    `other_seconds` is what else the run will spend (evaluating, sampling).
+    """
+    with untouched(network):
+        timer = StepTimer(network, batches, settings, compute)
+        timer.seconds()
+        seconds = _median_seconds(timer.seconds, 2.0)
+    left = max(60 * minutes - other_seconds, 0.2 * 60 * minutes)
+    return max(1, int(left / seconds))
