@@ -9,6 +9,7 @@ import pytest
 from budgerigar.errors import UserError
 from budgerigar.generation.overflow import check_sinks, window_length
 from budgerigar.layers.config import LayerPattern, TransformerConfig
+from budgerigar.models.transformer import Transformer
 
 
 @pytest.mark.parametrize("context", [1, 2, 3, 4, 7, 64])
@@ -26,18 +27,15 @@ def test_without_a_limit_the_window_is_everything() -> None:
 
 
 def test_sinks_need_windows_relative_positions_and_a_cache() -> None:
-    def network(**dials: object) -> SimpleNamespace:
-        return SimpleNamespace(config=TransformerConfig(**dials), roll=lambda state: state)
+    def network(**dials: object) -> Transformer:
+        return Transformer(TransformerConfig(n_layers=2, d_model=8, n_heads=2, **dials))  # type: ignore[arg-type]
 
     check_sinks(network(positions="rotary", attention_window=8), cached=True)
+    mixed = (LayerPattern(attention_window=4), LayerPattern())
     cases = [
-        (network(positions="learned", attention_window=8), True, "absolute"),
+        (network(positions="learned", attention_window=8), True, "relative"),
         (network(positions="rotary"), True, "attention_window"),
-        (
-            network(positions="rotary", layers=(LayerPattern(attention_window=4), LayerPattern())),
-            True,
-            "attention_window",
-        ),
+        (network(positions="rotary", layers=mixed), True, "attention_window"),
         (network(positions="rotary", attention_window=8), False, "cache"),
         (SimpleNamespace(), True, "no cache"),
     ]

@@ -31,6 +31,8 @@ from budgerigar.generation.sampling import (
     processors,
 )
 
+MOST_GROUPS = 8  # batches running side by side before their rows are read anew as one
+
 Finish = Literal["end", "length", "stop"]
 Watch = Callable[[int, int], bool]
 """Called with (request, token) after each token; True ends that request (a stop text)."""
@@ -51,7 +53,7 @@ class Event:
     candidates: tuple[Candidate, ...] = ()
     """the likeliest tokens of this step, on request"""
     rewound: bool = False
-    """the context was full and lost its oldest half before this token"""
+    """the context was full before this token and lost its oldest part"""
 
 
 @dataclass(slots=True)
@@ -189,8 +191,9 @@ def _run(loop: _Loop, rows: list[_Row]) -> Iterator[Event]:
     if was_training:
         loop.network.eval()
     try:
-        groups = [_prefill(loop, rows)]
-        _check_numbers(groups[0].logits)
+        groups = _begin(loop, rows)
+        for group in groups:
+            _check_numbers(group.logits)
         while groups:
             following: list[_Group] = []
             for group in groups:
@@ -199,7 +202,7 @@ def _run(loop: _Loop, rows: list[_Row]) -> Iterator[Event]:
                 going = [i for i, event in enumerate(events) if event.finish is None]
                 if going:
                     following += _advance(loop, group, chosen, going)
-            groups = following
+            groups = _merge(loop, following)
     finally:
         if was_training:
             loop.network.train()
@@ -251,31 +254,47 @@ def _finish(loop: _Loop, row: _Row, token: int) -> Finish | None:
 
 def _advance(loop: _Loop, group: _Group, chosen: Tensor, going: list[int]) -> list[_Group]:
     """Let the model read the chosen ids of the rows `going`; rows that overflow part company."""
-    overflow = loop.options.on_overflow
     full = [i for i in going if group.rows[i].window == loop.context]
-    if full and overflow == "error":
+    if full and loop.options.on_overflow == "error":
         row = group.rows[full[0]]
         raise refuse_overflow(len(row.tokens), row.window, row.n_new)
     if not loop.cached:
         return [_read_windows(loop, group, going)]
     following: list[_Group] = []
-    if full and overflow == "rewindow":
-        going = [i for i in going if i not in full]
+    if full and loop.options.on_overflow == "rewindow":
         following.append(_read_windows(loop, group, full))
-    if not going:
-        return following
-    if len(going) < len(group.rows):
-        index = torch.tensor(going, device=chosen.device)
-        chosen, group.state = chosen[index], group.state.select(index)
-        group.seen = _select(group.seen, going)
-        group.rows = [group.rows[i] for i in going]
-    if full and overflow == "sinks":
-        group.state = loop.network.roll(group.state)
+    elif full:
+        part, ids = _part(group, chosen, full)
+        part.state = loop.network.roll(part.state)
+        for row, length in zip(part.rows, part.state.lengths.tolist(), strict=True):
+            row.window, row.rewound = length, True
+        following.append(_read(loop, part, ids))
+    going = [i for i in going if i not in full] if full else going
+    if going:
+        if len(going) < len(group.rows):
+            group, chosen = _part(group, chosen, going)
+        following.append(_read(loop, group, chosen))
+    return following
+
+
+def _read(loop: _Loop, group: _Group, chosen: Tensor) -> _Group:
+    """One step of the model: every row reads its chosen id (B,)."""
     group.logits, group.state = loop.network.step(chosen.unsqueeze(1), group.state)
     for row in group.rows:
-        if row.window != loop.context:
-            row.window += 1
-    return [group, *following]
+        row.window += 1
+    return group
+
+
+def _part(group: _Group, chosen: Tensor, rows: list[int]) -> tuple[_Group, Tensor]:
+    """Some rows of a group as a group of their own, with their chosen ids."""
+    index = torch.tensor(rows, device=chosen.device)
+    part = _Group(
+        [group.rows[i] for i in rows],
+        group.state.select(index),
+        group.logits,
+        _select(group.seen, rows),
+    )
+    return part, chosen[index]
 
 
 def _read_windows(loop: _Loop, group: _Group, chosen_rows: list[int]) -> _Group:
@@ -292,9 +311,49 @@ def _select(seen: Tensor | None, rows: list[int]) -> Tensor | None:
     return None if seen is None else seen[rows]
 
 
-def _prefill(loop: _Loop, rows: list[_Row], seen: Tensor | None = None) -> _Group:
-    """Read the newest tokens of each row, as many as its window holds, as one padded batch."""
-    windows = [row.tokens[-window_length(len(row.tokens), loop.context) :] for row in rows]
+def _begin(loop: _Loop, rows: list[_Row]) -> list[_Group]:
+    """Read the prompts. For a rolling cache, one longer than the context is read on its own."""
+    for row in rows:
+        row.rewound = loop.context is not None and len(row.tokens) > loop.context
+    if loop.options.on_overflow != "sinks":
+        return [_prefill(loop, rows)]
+    short = [row for row in rows if not row.rewound]
+    groups = [_prefill(loop, short)] if short else []
+    return [*groups, *(_prefill_rolling(loop, row) for row in rows if row.rewound)]
+
+
+def _prefill_rolling(loop: _Loop, row: _Row) -> _Group:
+    """Fill the cache, roll it, fill it again: as if the prompt had come token by token."""
+    assert loop.context is not None
+    group = _prefill(loop, [row], first=loop.context)
+    done = loop.context
+    while done < len(row.tokens):
+        group.state = loop.network.roll(group.state)
+        room = loop.context - int(group.state.lengths[0])
+        tokens, _ = _pad([row.tokens[done : done + room]], loop.network.device)
+        group.logits, group.state = loop.network.step(tokens, group.state)
+        done += room
+    row.window = int(group.state.lengths[0])
+    return group
+
+
+def _merge(loop: _Loop, groups: list[_Group]) -> list[_Group]:
+    """Rows that overflow one by one would end up each alone; reading all anew joins them."""
+    if len(groups) <= MOST_GROUPS or loop.options.on_overflow != "rewindow":
+        return groups
+    marks = [group.seen for group in groups if group.seen is not None]
+    rows = [row for group in groups for row in group.rows]
+    return [_prefill(loop, rows, torch.cat(marks) if marks else None)]
+
+
+def _prefill(
+    loop: _Loop, rows: list[_Row], seen: Tensor | None = None, first: int | None = None
+) -> _Group:
+    """Read each row's window (or its `first` tokens) from position 0, as one padded batch."""
+    if first is None:
+        windows = [row.tokens[-window_length(len(row.tokens), loop.context) :] for row in rows]
+    else:
+        windows = [row.tokens[:first] for row in rows]
     for row, window in zip(rows, windows, strict=True):
         row.window = len(window)
     tokens, lengths = _pad(windows, loop.network.device)

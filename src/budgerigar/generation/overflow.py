@@ -48,17 +48,14 @@ def refuse_overflow(n_tokens: int, context_length: int, n_new: int) -> UserError
 def check_sinks(network: Any, cached: bool) -> None:
     """Refuse the rule `sinks` for a model that has no rolling cache, saying why."""
     why = ""
-    if not hasattr(network, "roll"):
-        why = "this kind of model has no cache that rolls"
-    elif not cached:
+    if not cached:
         why = "without a cache there is nothing to roll"
-    elif not hasattr(network, "config"):
-        return
-    else:
-        config = network.config
-        if getattr(config, "positions", None) not in ("rotary", "relative", "alibi", "none"):
-            why = f"its positions ({config.positions}) are absolute, so old keys cannot be dropped"
-        elif any(config.window_of(layer) is None for layer in range(config.n_layers)):
-            why = "not every layer has an attention_window, so old tokens are still looked at"
+    elif not hasattr(network, "roll"):
+        why = "this kind of model has no cache that rolls"
+    elif not network.can_roll:
+        why = (
+            "it needs an attention_window in every layer, so that old tokens are no longer looked "
+            "at, and rotary, relative, alibi or no positions, so that they can be dropped"
+        )
     if why:
         raise UserError(f"on_overflow 'sinks' cannot be used here: {why}. Use 'rewindow'.")
