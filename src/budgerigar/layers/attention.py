@@ -21,7 +21,7 @@ from budgerigar.layers.visibility import View
 
 
 def attention(queries: Tensor, keys: Tensor, values: Tensor, visible: Tensor) -> Tensor:
-    """softmax(Q K^T / sqrt(E), where visible) V: equation 1, the reference for all that follows.
+    """softmax(Q K^T / sqrt(E), where visible) V: equation 1, the reference for the rest.
 
     queries (..., T, E), keys and values (..., S, E), visible (..., T, S) boolean -> (..., T, E).
     """
@@ -245,10 +245,7 @@ class Attention(nn.Module):
         bias: Tensor | None,
         taps: Taps | None,
     ) -> Tensor:
-        settings = {"scale": self.scale, "softcap": self.softcap, "sink_logit": self.sink_logit}
-        steps = attention_steps(
-            query, key, value, bias=bias, visible=mask, taps=taps, name=self.name, **settings
-        )  # type: ignore[arg-type]
+        steps = self._steps(query, key, value, mask, bias, taps)
         if not (self.training and self.dropout):
             return steps.head_output
         weights = F.dropout(steps.weights, self.dropout)
@@ -266,12 +263,11 @@ class Attention(nn.Module):
         """The same through torch's fused kernel."""
         causal = mask is None and view.aligned and query.shape[2] > 1
         grouped = self.n_kv_heads != self.n_heads
-        if grouped and mask is None and bias is None and not causal and query.shape[2] == 1:
-            if self.sink_logit is None:  # one query: its group of heads can stand as T positions
-                batch, _, _, width = query.shape
-                folded = query.reshape(batch, self.n_kv_heads, -1, width)
-                out = F.scaled_dot_product_attention(folded, key, value, scale=self.scale)
-                return out.reshape(batch, self.n_heads, 1, width)
+        plain = mask is None and bias is None and self.sink_logit is None
+        if grouped and plain and query.shape[2] == 1:  # a group of heads stands as T positions
+            folded = query.reshape(query.shape[0], self.n_kv_heads, -1, self.d_head)
+            out = F.scaled_dot_product_attention(folded, key, value, scale=self.scale)
+            return out.reshape(query.shape)
         seen = mask
         if bias is not None or self.sink_logit is not None:
             if causal:
@@ -293,7 +289,7 @@ class Attention(nn.Module):
         bias: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """One additive mask of bias and visibility; the sink is a key and value of zeros, biased."""
-        batch, heads, length, _ = query.shape
+        heads, length = query.shape[1], query.shape[2]
         total = query.new_zeros(1, 1, length, key.shape[2]) if bias is None else bias
         if visible is not None:
             total = total.masked_fill(~visible, float("-inf"))
@@ -311,6 +307,18 @@ class Attention(nn.Module):
         if bias is None:
             bias = self.position_bias(view)
         visible = view.visible(self.window, self.sink_tokens)[:, None]
+        return self._steps(query, key, value, visible, bias)
+
+    def _steps(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        visible: Tensor | None,
+        bias: Tensor | None,
+        taps: Taps | None = None,
+    ) -> AttentionSteps:
+        """`attention_steps` with this layer's dials."""
         return attention_steps(
             query,
             key,
@@ -320,4 +328,6 @@ class Attention(nn.Module):
             bias=bias,
             visible=visible,
             sink_logit=self.sink_logit,
+            taps=taps,
+            name=self.name,
         )

@@ -66,7 +66,10 @@ class LayerCache:
 
 @dataclass
 class TransformerState:
-    """The state of `start` and `step`. `offset`: tokens dropped by rolling, per row; `longest`: a bound on lengths."""
+    """The state of `start` and `step`.
+
+    `longest`: the largest of `lengths`; `offset` (B,): tokens dropped by rolling.
+    """
 
     lengths: Tensor
     layers: list[LayerCache]

@@ -7,7 +7,7 @@ line below each field explains it; the command line's help is made from these li
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_type_hints
 
 from budgerigar.errors import UserError
@@ -25,7 +25,7 @@ class RotaryScaling:
     """How rotary frequencies are stretched beyond the context that a model was trained on."""
 
     kind: RotaryScalingKind = "linear"
-    """linear (Chen et al. 2023), ntk, yarn (Peng et al. 2023), llama3 or longrope (Ding et al. 2024)"""
+    """linear (Chen et al. 2023), ntk, yarn (Peng et al. 2023), llama3, longrope (Ding et al. 2024)"""
     factor: float = 1.0
     """new context length / original context length"""
     original_context_length: int = 2048
@@ -60,7 +60,7 @@ class LayerPattern:
 
 @dataclass(frozen=True)
 class TransformerConfig:
-    """One Transformer. Shapes: D d_model, H n_heads, K n_kv_heads, E d_head, F d_ff, V vocab_size."""
+    """One Transformer. D d_model, H n_heads, K n_kv_heads, E d_head, F d_ff, V vocab_size."""
 
     assembly: Assembly = "decoder-only"
     """decoder-only (GPT), encoder-only (BERT) or encoder-decoder (translation, T5)"""
@@ -111,7 +111,8 @@ class TransformerConfig:
     norm_offset: bool = False
     """the norm's scale is 1 + weight (Gemma)"""
     norm_place: NormPlace = "pre"
-    """pre: x + f(norm(x)); post: norm(x + f(x)); sandwich: x + norm(f(norm(x))); output: x + norm(f(x))"""
+    """pre: x + f(norm(x)); post: norm(x + f(x)); sandwich: x + norm(f(norm(x)));
+    output: x + norm(f(x))"""
     final_norm: bool | None = None
     """norm after the last layer; None: yes unless norm_place is post"""
     residual: bool = True

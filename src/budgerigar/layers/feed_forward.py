@@ -32,7 +32,10 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 class FeedForward(nn.Module):
-    """down(activation(up(x))), or down(activation(gate(x)) * up(x)) (Shazeer 2020). (B,T,D) -> (B,T,D)."""
+    """down(activation(up(x))), or down(activation(gate(x)) * up(x)) (Shazeer 2020).
+
+    (B,T,D) -> (B,T,D).
+    """
 
     def __init__(self, config: TransformerConfig, name: str) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """First values of the weights, from one generator, in the order of their names.
 
-Rules by what a matrix does: it reads the residual stream (query, key, value, up, gate), writes to it
-(output, down), or stands at the ends (embeddings, head).
+Rules by what a matrix does: it reads the residual stream (query, key, value, up, gate), writes to
+it (output, down), or stands at the ends (embeddings, head).
 """
 
 from __future__ import annotations

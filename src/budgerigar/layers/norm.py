@@ -10,9 +10,10 @@ from budgerigar.layers.config import TransformerConfig
 
 
 class Norm(nn.Module):
-    """LayerNorm: (x - mean) / sqrt(var + eps) * weight + bias. RMSNorm: x / sqrt(mean(x^2) + eps) * weight.
+    """LayerNorm: (x - mean) / sqrt(var + eps) * weight + bias; RMSNorm: no mean, no bias.
 
-    Over the last dimension of x (..., width). `offset`: the scale is 1 + weight (Gemma).
+    RMSNorm is x / sqrt(mean(x^2) + eps) * weight. Over the last dimension of x (..., width).
+    `offset`: the scale is 1 + weight (Gemma).
     """
 
     def __init__(
@@ -31,7 +32,7 @@ class Norm(nn.Module):
         self.bias = nn.Parameter(torch.zeros(width)) if bias and kind == "layer" else None
 
     def forward(self, x: Tensor) -> Tensor:
-        weight = self.weight
+        weight: Tensor | None = self.weight
         if weight is not None and self.offset:
             weight = 1 + weight
         if self.kind == "rms":

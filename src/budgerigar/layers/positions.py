@@ -6,6 +6,7 @@ Learned positions are an embedding table and live with the embeddings.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -97,6 +98,8 @@ def _longrope(
 class Rotary(nn.Module):
     """Turns pairs (i, i + width/2) of queries and keys by position times the pair's frequency."""
 
+    frequencies: Tensor
+
     def __init__(self, config: TransformerConfig, base: float) -> None:
         super().__init__()
         frequencies, self.factor = rotary_frequencies(config, base)
@@ -108,15 +111,14 @@ class Rotary(nn.Module):
 
         Products are taken in float64: at position 100,000 float32 is off by a hundredth of a turn.
         """
-        frequencies: Tensor = self.frequencies  # type: ignore[assignment]
-        turned = positions[..., None].to(frequencies.dtype) * frequencies
+        turned = positions[..., None].to(self.frequencies.dtype) * self.frequencies
         return (turned.cos() * self.factor).float(), (turned.sin() * self.factor).float()
 
-    def _apply(self, fn, recurse: bool = True):  # type: ignore[no-untyped-def]
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Rotary:
         """Move with the model, but stay float64 when the model is cast (MPS has float32 only)."""
-        device = fn(torch.zeros(1, device=self.frequencies.device)).device  # type: ignore[arg-type]
+        device = fn(torch.zeros(1, device=self.frequencies.device)).device
         kind = torch.float32 if device.type == "mps" else torch.float64
-        self.frequencies = self.frequencies.to(device, kind)  # type: ignore[operator]
+        self.frequencies = self.frequencies.to(device, kind)
         return self
 
 
@@ -172,7 +174,10 @@ class RelativeBias(nn.Module):
 
 
 def alibi_slopes(n_heads: int) -> Tensor:
-    """A slope per head (Press et al. 2021): 2^(-8/n), 2^(-16/n), ...; between powers of two, as published."""
+    """A slope per head (Press et al. 2021): 2^(-8/n), 2^(-16/n), ...
+
+    Between powers of two: those of the lower power, then every other one of the higher.
+    """
 
     def powers(n: int) -> list[float]:
         return [2 ** (-8 * (i + 1) / n) for i in range(n)]

@@ -45,7 +45,7 @@ class Transformer(nn.Module):
         self.head = Head(config)
         initialise(self, config, seed)
 
-    # -- facts --------------------------------------------------------------------------------------
+    # -- facts -------------------------------------------------------------------------------------
     @property
     def vocab_size(self) -> int:
         """V."""
@@ -68,7 +68,7 @@ class Transformer(nn.Module):
         windows = all(self.config.window_of(layer) for layer in depth)
         return windows and self.config.positions in ("rotary", "relative", "alibi", "none")
 
-    # -- whole sequences -----------------------------------------------------------------------------
+    # -- whole sequences ---------------------------------------------------------------------------
     def forward(
         self,
         tokens: Tensor,
@@ -129,7 +129,7 @@ class Transformer(nn.Module):
         x = self.encoder(x, view, positions, taps=taps)
         return tap(taps, "logits", self.head(x, self.embedding))
 
-    # -- the source of an encoder-decoder ---------------------------------------------------------------
+    # -- the source of an encoder-decoder ----------------------------------------------------------
     def encode(
         self, source: Tensor, source_lengths: Tensor | None = None, taps: Taps | None = None
     ) -> Tensor:
@@ -161,7 +161,7 @@ class Transformer(nn.Module):
         ]
         return memories, _valid(source, source_lengths)
 
-    # -- step by step -----------------------------------------------------------------------------------
+    # -- step by step ------------------------------------------------------------------------------
     def start(
         self,
         batch_size: int,
@@ -225,7 +225,7 @@ class Transformer(nn.Module):
     def _step_view(
         self, state: TransformerState, width: int, end: int
     ) -> tuple[View, Tensor, Tensor | int]:
-        """What the new tokens see, their positions for embeddings and angles, and the slots they take."""
+        """What the new tokens see, their positions, and the cache slots they take."""
         device = self.device
         keys = torch.arange(end, device=device)[None]
         if state.even:

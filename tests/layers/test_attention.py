@@ -1,0 +1,153 @@
+"""Attention against the reference, torch.nn and plain loops in float64."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from budgerigar.layers.attention import Attention, attention, attention_steps
+from budgerigar.layers.config import TransformerConfig
+from budgerigar.layers.taps import Taps
+from budgerigar.layers.visibility import View
+
+
+def causal_view(length: int) -> View:
+    positions = torch.arange(length)[None]
+    return View(positions, positions, causal=True, aligned=True)
+
+
+def test_reference_equals_loops_in_float64() -> None:
+    torch.manual_seed(0)
+    queries, keys, values = (torch.randn(n, 3, dtype=torch.float64) for n in (2, 4, 4))
+    visible = torch.tensor([[1, 1, 0, 0], [1, 1, 1, 0]]).bool()
+    out = attention(queries, keys, values, visible)
+    for i in range(2):
+        seen = [j for j in range(4) if visible[i, j]]
+        scores = [math.exp(float(queries[i] @ keys[j]) / math.sqrt(3)) for j in seen]
+        want = sum(s * values[j] for s, j in zip(scores, seen, strict=True)) / sum(scores)
+        torch.testing.assert_close(out[i], want)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_equals_torch_multihead_attention(causal: bool) -> None:
+    torch.manual_seed(1)
+    config = TransformerConfig(d_model=24, n_heads=4, positions="none")
+    ours = Attention(config, 0, "a").double()
+    theirs = nn.MultiheadAttention(24, 4, batch_first=True).double()
+    with torch.no_grad():
+        parts = (ours.query, ours.key, ours.value)
+        theirs.in_proj_weight.copy_(torch.cat([p.weight for p in parts]))
+        theirs.in_proj_bias.copy_(torch.cat([p.bias for p in parts]))
+        theirs.out_proj.weight.copy_(ours.output.weight)
+        theirs.out_proj.bias.copy_(ours.output.bias)
+    x = torch.randn(2, 7, 24, dtype=torch.float64)
+    positions = torch.arange(7)[None]
+    view = View(positions, positions, causal=causal, aligned=causal, sees_all=not causal)
+    hidden = torch.ones(7, 7).triu(1).bool() if causal else None
+    want, _ = theirs(x, x, x, attn_mask=hidden, need_weights=False)
+    torch.testing.assert_close(ours(x, view), want, rtol=1e-9, atol=1e-9)
+
+
+DIALS = {
+    "plain": {},
+    "grouped": {"n_kv_heads": 2},
+    "one key-value head": {"n_kv_heads": 1},
+    "window": {"attention_window": 3},
+    "window and sink": {"attention_window": 2, "sink_tokens": 1},
+    "sink logit": {"sink_logit": True},
+    "alibi": {"positions": "alibi"},
+    "scale": {"attention_scale": 0.7},
+    "wide heads": {"d_head": 10},
+}
+
+
+@pytest.mark.parametrize("dials", DIALS.values(), ids=DIALS.keys())
+def test_fused_path_equals_steps(dials: dict) -> None:
+    torch.manual_seed(2)
+    config = TransformerConfig(d_model=16, n_heads=4, **{"positions": "none", **dials})
+    module = Attention(config.validate(), 0, "a").eval()
+    if module.sink_logit is not None:
+        nn.init.normal_(module.sink_logit)
+    x, view, taps = torch.randn(2, 6, 16), causal_view(6), Taps("a.*")
+    with torch.no_grad():
+        assert not module.explicit()
+        fused = module(x, view)
+        recorded = module(x, view, taps=taps)
+        parts = [taps.values[f"a.{name}"] for name in ("query", "key", "value")]
+        steps = module.steps_from_taps(*parts, view)
+    assert torch.equal(fused, recorded)
+    torch.testing.assert_close(
+        steps.head_output, taps.values["a.head_output"], rtol=1e-5, atol=1e-6
+    )
+    total = steps.weights.sum(-1)
+    if config.sink_logit:
+        assert (total < 1).all()
+    else:
+        torch.testing.assert_close(total, torch.ones_like(total))
+    assert (
+        steps.weights[
+            ~view.visible(module.window, module.sink_tokens)[:, None].expand_as(steps.weights)
+        ]
+        == 0
+    ).all()
+
+
+def test_window_and_sinks_by_hand() -> None:
+    view = causal_view(6)
+    seen = view.visible(window=2, sink_tokens=1)[0]
+    assert seen[5].tolist() == [True, False, False, False, True, True]
+    assert seen[1].tolist() == [True, True, False, False, False, False]
+
+
+def test_documents_hide_each_other() -> None:
+    positions = torch.tensor([[0, 1, 0, 1]])
+    documents = torch.tensor([[0, 0, 1, 1]])
+    view = View(positions, positions, True, query_documents=documents, key_documents=documents)
+    want = [[1, 0, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 1, 1]]
+    assert view.visible()[0].int().tolist() == want
+
+
+@pytest.mark.parametrize("softcap", [None, 5.0])
+def test_rows_that_see_nothing_give_zeros_and_finite_gradients(softcap: float | None) -> None:
+    torch.manual_seed(3)
+    config = TransformerConfig(d_model=8, n_heads=2, positions="none", attention_softcap=softcap)
+    module = Attention(config, 0, "a", cross=True)
+    x, source = torch.randn(2, 3, 8, requires_grad=True), torch.randn(2, 4, 8)
+    valid = torch.tensor([[1, 1, 0, 0], [0, 0, 0, 0]]).bool()
+    view = View(torch.arange(3)[None], torch.arange(4)[None], False, key_valid=valid)
+    taps = Taps("a.head_output")
+    out = module(x, view, memory=module.memory(source), taps=taps)
+    assert torch.isfinite(out).all()
+    assert (taps.values["a.head_output"][1] == 0).all()
+    assert (taps.values["a.head_output"][0] != 0).any()
+    out.sum().backward()
+    assert x.grad is not None
+    assert torch.isfinite(x.grad).all()
+
+
+def test_softcap_and_sink_by_hand() -> None:
+    query, key = torch.tensor([[[[2.0]]]]), torch.tensor([[[[1.0], [3.0]]]])
+    value = torch.tensor([[[[1.0], [10.0]]]])
+    steps = attention_steps(
+        query, key, value, scale=0.5, softcap=2.0, sink_logit=torch.tensor([0.25])
+    )
+    capped = [2 * math.tanh(1 / 2), 2 * math.tanh(3 / 2)]
+    total = sum(math.exp(c) for c in capped) + math.exp(0.25)
+    weights = [math.exp(c) / total for c in capped]
+    torch.testing.assert_close(steps.weights.flatten(), torch.tensor(weights))
+    torch.testing.assert_close(steps.head_output.item(), weights[0] + 10 * weights[1])
+
+
+def test_replacing_weights_takes_the_explicit_path_and_says_so() -> None:
+    torch.manual_seed(4)
+    module = Attention(TransformerConfig(d_model=8, n_heads=2, positions="none"), 0, "a").eval()
+    x, view = torch.randn(1, 5, 8), causal_view(5)
+    same = Taps(replace={"a.weights": lambda w: w})
+    none = Taps(replace={"a.weights": torch.zeros_like})
+    with torch.no_grad():
+        torch.testing.assert_close(module(x, view, taps=same), module(x, view))
+        torch.testing.assert_close(module(x, view, taps=none)[0, 0], module.output.bias)
+    assert same.used == {"a.weights"}
