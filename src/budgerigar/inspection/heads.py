@@ -1,0 +1,219 @@
+"""One attention head of a trace: every step as an array, its rows in words, and pictures of itself.
+
+Shapes: T query positions, S key positions, E d_head, D d_model. Rows are queries (the token that
+looks), columns keys (the token looked at). A row is labelled with the token that was read there;
+what the model predicts at that row is the token after it, which is another thing.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from torch import Tensor
+
+from budgerigar.inspection.labels import Word
+from budgerigar.inspection.matrix import Matrix
+from budgerigar.layers.attention import AttentionSteps
+from budgerigar.layers.visibility import View
+
+if TYPE_CHECKING:
+    from budgerigar.inspection.traces import Site, Trace
+
+
+class Head:
+    """Head `L{layer}.H{head}` of one kind of attention. Arrays are float32 numpy."""
+
+    def __init__(
+        self, trace: Trace, site: Site, layer: int, head: int, steps: AttentionSteps
+    ) -> None:
+        self.trace, self.site, self.layer, self.head = trace, site, layer, head
+        self._steps = steps
+        self.module = site.modules[layer]
+
+    @property
+    def name(self) -> str:
+        """`L2.H3`."""
+        return f"L{self.layer}.H{self.head}"
+
+    @property
+    def kv_head(self) -> int:
+        """The key-value head that this query head reads: head // (heads / kv heads)."""
+        return self.head // (self.module.n_heads // self.module.n_kv_heads)
+
+    @property
+    def query_labels(self) -> list[str]:
+        """T readable names of the tokens that look."""
+        return list(self.site.query_spelling.labels)
+
+    @property
+    def key_labels(self) -> list[str]:
+        """S readable names of the tokens looked at."""
+        return list(self.site.key_spelling.labels)
+
+    # -- the steps, (T,S) each ----------------------------------------------------------------------
+    @property
+    def scores(self) -> np.ndarray:
+        """q . k."""
+        return self._step(self._steps.scores)
+
+    @property
+    def scaled(self) -> np.ndarray:
+        """Scores times the scale, 1/sqrt(d_head) for most models."""
+        return self._step(self._steps.scaled)
+
+    @property
+    def capped(self) -> np.ndarray:
+        """After the soft-cap."""
+        return self._step(self._steps.capped)
+
+    @property
+    def biased(self) -> np.ndarray:
+        """Plus the position bias (ALiBi, T5)."""
+        return self._step(self._steps.biased)
+
+    @property
+    def masked(self) -> np.ndarray:
+        """-inf where the query may not look."""
+        return self._step(self._steps.masked)
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Softmax of the row; exactly 0 where masked."""
+        return self._step(self._steps.weights)
+
+    @property
+    def head_output(self) -> np.ndarray:
+        """(T,E): weights @ values, recomputed."""
+        return self._step(self._steps.head_output)
+
+    # -- vectors ---------------------------------------------------------------------------------------
+    @property
+    def queries(self) -> np.ndarray:
+        """(T,E) as used, after rotation."""
+        return self._tap("query", self.head)
+
+    @property
+    def keys(self) -> np.ndarray:
+        """(S,E) as used, after rotation."""
+        return self._tap("key", self.kv_head)
+
+    @property
+    def queries_unrotated(self) -> np.ndarray:
+        """(T,E) before rotation; the same as `queries` in a model without rotary positions."""
+        return self._tap("query_unrotated", self.head)
+
+    @property
+    def keys_unrotated(self) -> np.ndarray:
+        """(S,E) before rotation."""
+        return self._tap("key_unrotated", self.kv_head)
+
+    @property
+    def values(self) -> np.ndarray:
+        """(S,E)."""
+        return self._tap("value", self.kv_head)
+
+    @cached_property
+    def contribution(self) -> np.ndarray:
+        """(T,D): what this head adds to the attention's output, head_output @ its slice of W_O.
+
+        All heads of a layer and the output bias sum to the tap `…attention.output`. A norm after
+        the attention (sandwich, output, post) is applied to that sum, not to one head.
+        """
+        from budgerigar.inspection.traces import array
+
+        self.trace.check_unchanged()
+        width = self.module.d_head
+        columns = slice(self.head * width, (self.head + 1) * width)
+        return self.model_output @ array(self.module.output.weight)[:, columns].T
+
+    @property
+    def model_output(self) -> np.ndarray:
+        """(T,E): the head output that the model itself computed and used."""
+        return self._tap("head_output", self.head)
+
+    @cached_property
+    def difference(self) -> float:
+        """max abs(recomputed - model's own head output) / max abs(model's own)."""
+        own, again = self.model_output, self.head_output
+        largest = float(np.abs(own).max(initial=0.0))
+        apart = float(np.abs(again - own).max(initial=0.0))
+        return apart / largest if largest else apart
+
+    @cached_property
+    def mask_reason(self) -> np.ndarray:
+        """(T,S) of str: why a cell is masked: "future", "window", "document", "padding"; else ""."""
+        reasons = mask_reasons(self.site.view, self.module.window, self.module.sink_tokens)
+        assert ((reasons != "") == np.isneginf(self.masked)).all(), "a mask without its reason"
+        return reasons
+
+    # -- in words -----------------------------------------------------------------------------------------
+    def row(
+        self, word: Word, occurrence: int | None = None, top: int | None = None
+    ) -> list[tuple[str, float]]:
+        """What `word` looks at, strongest first. A word of several tokens: the mean of their rows."""
+        rows = self.site.query_spelling.find(word, occurrence)
+        weights = self.weights[rows].mean(axis=0)
+        order = np.argsort(-weights, kind="stable")[:top]
+        return [(self.key_labels[key], float(weights[key])) for key in order]
+
+    def matrix(self) -> Matrix:
+        """Weights and labels, ready to be drawn."""
+        site = self.site
+        where = "" if len(self.trace.sites) == 1 else f" ({site.of}, {site.kind}-attention)"
+        return Matrix(
+            self.weights,
+            self.query_labels,
+            self.key_labels,
+            self.mask_reason,
+            name=self.name + where,
+            about=self.trace.about,
+        )
+
+    def step_text(self, word: Word, occurrence: int | None = None, top: int = 12) -> str:
+        """The four steps for one query as text; see `steps.four_steps`."""
+        from budgerigar.inspection.steps import four_steps
+
+        return four_steps(self, word, occurrence, top)
+
+    def heatmap(self, path: str | Path) -> Path:
+        """Write this head as PNG, SVG or PDF, by the file's ending."""
+        from budgerigar.inspection import plots
+
+        return plots.save(plots.head_figure(self.matrix()), path)
+
+    def __repr__(self) -> str:
+        from budgerigar.inspection.terminal import heatmap
+
+        return heatmap(self.matrix())
+
+    def _repr_html_(self) -> str:
+        from budgerigar.inspection.html import frame
+
+        return frame([self.matrix()], self.trace.about)
+
+    def _step(self, tensor: Tensor) -> np.ndarray:
+        from budgerigar.inspection.traces import array
+
+        return array(tensor[0, self.head])
+
+    def _tap(self, part: str, head: int) -> np.ndarray:
+        return np.asarray(self.trace.tap(f"{self.module.name}.{part}")[head])
+
+
+def mask_reasons(view: View, window: int | None, sink_tokens: int) -> np.ndarray:
+    """(T,S) of str for row 0 of a view: why a cell is hidden; "" where the query sees the key."""
+    visible = view.visible(window, sink_tokens)[0].cpu().numpy()
+    reasons = np.where(visible, "", "window").astype("<U8")
+    if view.query_documents is not None and view.key_documents is not None:
+        queries, keys = view.query_documents[0].cpu().numpy(), view.key_documents[0].cpu().numpy()
+        reasons[queries[:, None] != keys[None, :]] = "document"
+    if view.causal:
+        # by index, not by position: positions restart with each document
+        after = np.arange(visible.shape[1])[None, :] > np.arange(visible.shape[0])[:, None]
+        reasons[after & ~visible] = "future"
+    if view.key_valid is not None:
+        reasons[:, ~view.key_valid[0].cpu().numpy()] = "padding"
+    return reasons

@@ -1,0 +1,183 @@
+"""Which heads link two words, and whether that is more than distance or chance would give.
+
+A weight alone proves little: a head that always looks three words back gives a high weight to any
+word three back, and an untrained model gives about 1/n to every word. So each head's weight stands
+beside what the same head gives at the same distance elsewhere in the text, and what the same head
+of an untrained copy of the model gives between the same two words.
+
+Words of several tokens: the columns are summed, the rows averaged (Clark et al. 2019, section 5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from budgerigar.errors import UserError
+from budgerigar.inspection.labels import Word
+
+if TYPE_CHECKING:
+    from budgerigar.inspection.traces import Trace
+
+
+@dataclass(frozen=True)
+class Link:
+    """One head. weight: of the link; uniform: if the query looked at all visible keys alike.
+
+    distance: mean weight between the other pairs of the text that are as far apart, over
+    `distance_pairs` of them (None when there is no other); untrained: the same link in an untrained
+    copy (None when it was not asked for); rank: 1 when no single token gets more of the row.
+    """
+
+    name: str
+    weight: float
+    distance: float | None
+    distance_pairs: int
+    untrained: float | None
+    uniform: float
+    rank: int
+
+
+@dataclass(frozen=True)
+class Links(Sequence[Link]):
+    """All heads, strongest link first. `str()` is a table."""
+
+    query: str
+    key: str
+    links: tuple[Link, ...]
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.links[index]
+
+    def __len__(self) -> int:
+        return len(self.links)
+
+    def table(self, top: int | None = 12) -> str:
+        """The strongest `top` heads as text."""
+        lines = [
+            f"how much {self.query} looks at {self.key}, by head:",
+            f"{'head':<8}{'weight':>7}{'same distance':>16}{'untrained':>11}{'uniform':>9}  strongest of its row?",
+        ]
+        for link in self.links[:top]:
+            distance = "no other pair" if link.distance is None else f"{link.distance:.3f}"
+            untrained = "" if link.untrained is None else f"{link.untrained:.3f}"
+            best = "yes" if link.rank == 1 else f"no, number {link.rank}"
+            lines.append(
+                f"{link.name:<8}{link.weight:>7.3f}{distance:>16}{untrained:>11}"
+                f"{link.uniform:>9.3f}  {best}"
+            )
+        if top is not None and len(self.links) > top:
+            lines.append(f"… and {len(self.links) - top} more heads")
+        lines.append(
+            "same distance: mean weight of the same head between other tokens as far apart; "
+            "untrained: the same head of a fresh copy; uniform: all visible keys alike"
+        )
+        return "\n".join(lines)
+
+    __str__ = table
+    __repr__ = table
+
+
+def rank(
+    trace: Trace,
+    query: Word,
+    key: Word,
+    query_occurrence: int | None = None,
+    key_occurrence: int | None = None,
+    *,
+    of: str | None = None,
+    kind: str | None = None,
+    untrained: bool = True,
+) -> Links:
+    """All heads of one kind of attention by the weight with which `query` looks at `key`."""
+    site = trace.site(of, kind)
+    rows = site.query_spelling.find(query, query_occurrence)
+    columns = site.key_spelling.find(key, key_occurrence)
+    names = [site.query_spelling.labels[r] for r in rows], [
+        site.key_spelling.labels[c] for c in columns
+    ]
+    if kind != "cross" and site.kind == "self" and site.of == "decoder" and columns[0] > rows[-1]:
+        raise UserError(
+            f"{query!r} (position {rows[-1]}) cannot look at {key!r} (position {columns[0]}), which "
+            f"comes later; ask for the link from {key!r} to {query!r}"
+        )
+    fresh = untrained_copy(trace) if untrained else None
+    found = []
+    for head in trace.heads(of=of, kind=kind):
+        weights, visible = head.weights, head.mask_reason == ""
+        elsewhere, pairs = same_distance(weights, visible, rows, columns)
+        row = weights[rows].mean(axis=0)
+        weight = link_weight(weights, rows, columns)
+        others = np.delete(row, columns)
+        found.append(
+            Link(
+                head.name,
+                weight,
+                elsewhere,
+                pairs,
+                None if fresh is None else _weight_in(fresh, head.name, rows, columns, of, kind),
+                link_weight(visible / np.maximum(visible.sum(1, keepdims=True), 1), rows, columns),
+                1 + int((others > weight).sum()),
+            )
+        )
+    found.sort(key=lambda link: -link.weight)
+    return Links(_named(query, rows, names[0]), _named(key, columns, names[1]), tuple(found))
+
+
+def link_weight(weights: np.ndarray, rows: Sequence[int], columns: Sequence[int]) -> float:
+    """Mean over the query word's rows of the sum over the key word's columns; weights (T,S)."""
+    return float(weights[np.ix_(rows, columns)].sum(axis=1).mean())
+
+
+def same_distance(
+    weights: np.ndarray, visible: np.ndarray, rows: Sequence[int], columns: Sequence[int]
+) -> tuple[float | None, int]:
+    """Mean `link_weight` of all other pairs as far apart as rows and columns, and their number.
+
+    The pair is slid along the diagonal by every shift but 0; places where a cell is masked or off
+    the matrix do not count.
+    """
+    total, pairs = 0.0, 0
+    lowest = -min(min(rows), min(columns))
+    highest = min(weights.shape[0] - 1 - max(rows), weights.shape[1] - 1 - max(columns))
+    wanted = int(visible[np.ix_(rows, columns)].sum())
+    for shift in range(lowest, highest + 1):
+        place = np.ix_([r + shift for r in rows], [c + shift for c in columns])
+        if shift and int(visible[place].sum()) == wanted:
+            total += float(weights[place].sum(axis=1).mean())
+            pairs += 1
+    return (total / pairs if pairs else None), pairs
+
+
+def untrained_copy(trace: Trace, seed: int = 0) -> Trace:
+    """A trace of the same tokens by a model of the same shape with fresh weights."""
+    from budgerigar.inspection.traces import Trace as Made
+    from budgerigar.inspection.traces import run, sites_of
+    from budgerigar.models.transformer import Transformer
+
+    network = Transformer(trace.network.config, seed).to(trace.network.device).eval()
+    logits, values = run(network, trace.inputs, ())
+    spellings = {(site.of, site.kind): site.key_spelling for site in trace.sites}
+    source = spellings.get(("encoder", "self")) if len(trace.sites) > 1 else None
+    sites = sites_of(network, trace.inputs, values, trace.spelling, source)
+    return Made(network, trace.ids, trace.spelling, logits[0], values, sites, "untrained")
+
+
+def _weight_in(
+    trace: Trace,
+    name: str,
+    rows: Sequence[int],
+    columns: Sequence[int],
+    of: str | None,
+    kind: str | None,
+) -> float:
+    return link_weight(trace.attention(name, of, kind).weights, rows, columns)
+
+
+def _named(word: Word, positions: Sequence[int], labels: Sequence[str]) -> str:
+    shown = f"“{word}”" if isinstance(word, str) else f"“{''.join(labels)}”"
+    ends = f"{positions[0]}" if len(positions) == 1 else f"{positions[0]} to {positions[-1]}"
+    return f"{shown} (position {ends})"

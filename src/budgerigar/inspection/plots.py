@@ -1,0 +1,347 @@
+"""Heat maps as PNG, SVG or PDF: one head, the heads of one layer, all heads as a grid.
+
+Row = query (the token that looks), column = key (the token looked at), both labelled in words; the
+origin is at the top left, cells are square, masked cells hatched. The colour scale is viridis
+(perceptually uniform), its numbers are the data's. Nothing here touches pyplot's global state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from budgerigar.errors import UserError
+from budgerigar.inspection import fonts
+from budgerigar.inspection.labels import is_wide, shorten, width
+from budgerigar.inspection.matrix import KEY_AXIS, MASKED, QUERY_AXIS, Matrix, scale_top
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_HATCHES = {"future": "////", "window": "\\\\\\\\", "document": "xxxx", "padding": "...."}
+_HATCH_COLOUR, _MASK_COLOUR = "#9a9a9a", "#efefef"
+_LABEL_COLUMNS = 16  # a longer label loses its middle
+_NUMBERED = 12  # up to so many queries and keys, cells show their number
+_ENDINGS = (".png", ".svg", ".pdf")
+
+
+def head_figure(matrix: Matrix, top: float | None = None) -> Figure:
+    """One head. top: weight at the upper end of the colour scale; None fits it."""
+    rows, columns = matrix.weights.shape
+    cell = _cell_inches(max(rows, columns))
+    left = 0.5 + _label_inches(matrix.query_labels, cell, max(rows, columns))
+    above = 1.0 + _label_inches(matrix.key_labels, cell, max(rows, columns), upright=True)
+    inches = (max(left + columns * cell + 0.95, 5.2), max(above + rows * cell, 2.4) + 0.45)
+    figure = _figure(inches)
+    box = (
+        left / inches[0],
+        (inches[1] - above - rows * cell) / inches[1],
+        columns * cell / inches[0],
+        rows * cell / inches[1],
+    )
+    axes = figure.add_axes(box)
+    top = top or scale_top([matrix])
+    texts = _Texts([*matrix.query_labels, *matrix.key_labels, matrix.name, matrix.about])
+    image = _draw(axes, matrix, top)
+    _label_axes(axes, matrix, cell, texts)
+    if max(rows, columns) <= _NUMBERED:
+        _write_numbers(axes, matrix, top)
+    bar_box = (box[0] + box[2] + 0.15 / inches[0], box[1], 0.16 / inches[0], box[3])
+    _colour_bar(figure, image, figure.add_axes(bar_box), top)
+    place = 0.12 / inches[0]
+    figure.text(place, 1 - 0.12 / inches[1], texts(matrix.name), va="top", size=12, weight="bold",
+                family=texts.families, parse_math=False)  # fmt: skip
+    figure.text(place, 1 - 0.36 / inches[1], texts(_fit(matrix.about, inches[0])), va="top", size=8.5,
+                family=texts.families, parse_math=False)  # fmt: skip
+    _mask_legend(figure, [matrix], place, 0.10 / inches[1])
+    return figure
+
+
+def layer_figure(matrices: Sequence[Matrix]) -> Figure:
+    """All heads of one layer beside each other, on one colour scale."""
+    if not matrices:
+        raise UserError("there are no heads to draw")
+    rows, columns = matrices[0].weights.shape
+    longest = max(rows, columns)
+    cell = min(_cell_inches(longest), 4.2 / longest)
+    across = min(len(matrices), max(1, int(13 // (columns * cell + 1.4))))
+    down = -(-len(matrices) // across)
+    side = 0.45 + _label_inches(matrices[0].query_labels, cell, longest)
+    roof = 0.55 + _label_inches(matrices[0].key_labels, cell, longest, upright=True)
+    pitch = (side + columns * cell + 0.15, roof + rows * cell + 0.15)
+    inches = (max(across * pitch[0] + 1.0, 5.2), down * pitch[1] + 1.1)
+    figure = _figure(inches)
+    top = scale_top(matrices)
+    labels = [*matrices[0].query_labels, *matrices[0].key_labels]
+    texts = _Texts([*labels, matrices[0].about, *(m.name for m in matrices)])
+    image = None
+    for index, matrix in enumerate(matrices):
+        x = (index % across) * pitch[0] + side
+        y = inches[1] - 0.7 - (index // across + 1) * pitch[1] + 0.15
+        axes = figure.add_axes(
+            (x / inches[0], y / inches[1], columns * cell / inches[0], rows * cell / inches[1])
+        )
+        image = _draw(axes, matrix, top)
+        _label_axes(axes, matrix, cell, texts)
+        figure.text((x - side + 0.12) / inches[0], (y + rows * cell + roof - 0.15) / inches[1],
+                    texts(matrix.name), size=10, weight="bold", va="top", family=texts.families)  # fmt: skip
+    _finish(figure, inches, matrices, image, top, texts, "heads of one layer")
+    return figure
+
+
+def grid_figure(rows: Sequence[Sequence[Matrix]], about: str = "") -> Figure:
+    """All heads: a row of thumbnails per layer, layer 0 at the top, on one colour scale."""
+    heads = [matrix for row in rows for matrix in row]
+    if not heads:
+        raise UserError("there are no heads to draw")
+    across, down = max(map(len, rows)), len(rows)
+    size = min(2.2, 15 / across)
+    inches = (max(across * (size + 0.12) + 1.15, 5.2), down * (size + 0.32) + 1.15)
+    figure = _figure(inches)
+    top = scale_top(heads)
+    texts = _Texts([about or heads[0].about])
+    image = None
+    for y, row in enumerate(rows):
+        for x, matrix in enumerate(row):
+            left = 0.2 + x * (size + 0.12)
+            bottom = inches[1] - 0.7 - (y + 1) * (size + 0.32) + 0.05
+            axes = figure.add_axes(
+                (left / inches[0], bottom / inches[1], size / inches[0], size / inches[1])
+            )
+            image = _draw(axes, matrix, top)
+            axes.set_xticks([])
+            axes.set_yticks([])
+            axes.set_title(matrix.name, size=9, pad=3)
+    _finish(figure, inches, heads, image, top, texts, "all heads, layer 0 at the top", about)
+    return figure
+
+
+def save(figure: Figure, path: str | Path, dpi: int = 150) -> Path:
+    """Write `figure` as the ending of `path` says: .png, .svg (text stays text) or .pdf."""
+    import matplotlib
+
+    target = Path(path)
+    if target.suffix.lower() not in _ENDINGS:
+        raise UserError(
+            f"a picture cannot be written as {target.name!r}: its name must end in "
+            + ", ".join(_ENDINGS)
+        )
+    if not target.parent.is_dir():
+        raise UserError(f"there is no folder {target.parent} to write {target.name} into")
+    # No date and a fixed salt: the same data gives the same file.
+    settings = {"svg.fonttype": "none", "svg.hashsalt": "budgerigar", "hatch.linewidth": 0.4}
+    with matplotlib.rc_context(settings):
+        metadata = {"Date": None} if target.suffix.lower() == ".svg" else {}
+        figure.savefig(target, dpi=dpi, metadata=metadata)
+    return target
+
+
+class _Texts:
+    """Which fonts draw the labels of a figure; characters that no font has are replaced."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self.families, self.missing = fonts.families_for([*texts, "…“”"])
+        fonts.note_missing(self.missing)
+
+    def __call__(self, text: str) -> str:
+        return fonts.readable(text, self.missing)
+
+
+def _figure(inches: tuple[float, float]) -> Figure:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=inches, facecolor="white")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def _cell_inches(n: int) -> float:
+    """Side of a cell: large enough for a number where there are few, 11 inches in all for 128."""
+    return float(min(0.46, max(9.0 / max(n, 1), 0.086)) if n > _NUMBERED else 0.46)
+
+
+def _font_size(cell: float) -> float:
+    """Points that fit a row of `cell` inches."""
+    return float(min(9.5, max(5.0, cell * 72 * 0.78)))
+
+
+def _label_inches(
+    labels: Sequence[str], cell: float, n: int, upright: bool = False
+) -> float:
+    """Room for the longest label, beside the rows or (upright) above the columns."""
+    size = _font_size(cell)
+    if upright and all(map(_stacks, labels)) and _stride(n, cell) == 1:
+        return max((len(label) for label in labels), default=1) * size * 1.25 / 72
+    columns = max((width(shorten(label, _LABEL_COLUMNS)) for label in labels), default=1)
+    return columns * size * 0.62 / 72 + 0.08
+
+
+def _stacks(label: str) -> bool:
+    """Whether a label reads better with one character below the other: Chinese and its kin."""
+    return is_wide(label) and len(label) <= 6
+
+
+def _stride(n: int, cell: float) -> int:
+    """Every so many labels are written, so that none touches the next."""
+    return max(1, int(np.ceil(_font_size(cell) * 1.05 / 72 / cell - 1e-9)))
+
+
+def _draw(axes: Axes, matrix: Matrix, top: float) -> Any:
+    """Cells and hatches, without labels. Returns the image for the colour bar."""
+    from matplotlib import colormaps
+
+    rows, columns = matrix.weights.shape
+    _hatch(axes, matrix)
+    cells = np.ma.masked_array(matrix.weights, mask=matrix.masked)
+    image = axes.imshow(
+        cells,
+        cmap=colormaps["viridis"].with_extremes(bad=(0, 0, 0, 0)),
+        vmin=0.0,
+        vmax=top,
+        interpolation="nearest",
+        aspect="equal",
+        zorder=2,
+    )
+    axes.set_xlim(-0.5, columns - 0.5)
+    axes.set_ylim(rows - 0.5, -0.5)
+    axes.tick_params(length=0)
+    for spine in axes.spines.values():
+        spine.set_linewidth(0.6)
+    return image
+
+
+def _hatch(axes: Axes, matrix: Matrix) -> None:
+    """Hatch masked cells, each kind of mask its own way, as one path per kind."""
+    from matplotlib.patches import PathPatch
+
+    for reason in matrix.reasons:
+        assert matrix.mask_reason is not None
+        path = _cells_path(np.asarray(matrix.mask_reason == reason))
+        axes.add_patch(
+            PathPatch(
+                path,
+                facecolor=_MASK_COLOUR,
+                edgecolor=_HATCH_COLOUR,
+                hatch=_HATCHES[reason],
+                linewidth=0.0,
+                zorder=1,
+            )
+        )
+
+
+def _cells_path(cells: np.ndarray) -> Any:
+    """The outlines of runs of True in each row of (T,S), as one compound path."""
+    from matplotlib.path import Path as Outline
+
+    vertices: list[tuple[float, float]] = []
+    codes: list[int] = []
+    for row, marks in enumerate(cells):
+        edges = np.flatnonzero(np.diff(np.concatenate([[0], marks.astype(int), [0]])))
+        for start, stop in edges.reshape(-1, 2):
+            left, right, up, down = start - 0.5, stop - 0.5, row - 0.5, row + 0.5
+            vertices += [(left, up), (right, up), (right, down), (left, down), (left, up)]
+            codes += [Outline.MOVETO, Outline.LINETO, Outline.LINETO, Outline.LINETO]
+            codes.append(Outline.CLOSEPOLY)
+    return Outline(vertices, codes)
+
+
+def _label_axes(axes: Axes, matrix: Matrix, cell: float, texts: _Texts) -> None:
+    """Words at rows and columns, and what rows and columns are."""
+    rows, columns = matrix.weights.shape
+    size, stride = _font_size(cell), _stride(max(rows, columns), cell)
+    queries, keys = range(0, rows, stride), range(0, columns, stride)
+    stacked = stride == 1 and all(map(_stacks, matrix.key_labels))
+    names = ["\n".join(k) if stacked else shorten(k, _LABEL_COLUMNS) for k in matrix.key_labels]
+    style = {"fontsize": size, "family": texts.families, "parse_math": False}
+    axes.set_yticks(
+        list(queries),
+        [texts(shorten(matrix.query_labels[q], _LABEL_COLUMNS)) for q in queries],
+        **style,
+    )
+    axes.xaxis.tick_top()
+    axes.set_xticks(
+        list(keys), [texts(names[k]) for k in keys], rotation=0 if stacked else 90, **style
+    )
+    axes.tick_params(axis="x", pad=2)
+    axes.tick_params(axis="y", pad=2)
+    axes.xaxis.set_label_position("top")
+    every = f" (every {_ordinal(stride)} labelled)" if stride > 1 else ""
+    short = min(rows, columns) * cell < 2.2
+    axes.set_xlabel((KEY_AXIS if not short else "key: looked at") + every, size=8.5, labelpad=4)
+    axes.set_ylabel((QUERY_AXIS if not short else "query: looks") + every, size=8.5, labelpad=4)
+
+
+def _ordinal(number: int) -> str:
+    return {2: "2nd", 3: "3rd"}.get(number, f"{number}th")
+
+
+def _write_numbers(axes: Axes, matrix: Matrix, top: float) -> None:
+    for (row, key), weight in np.ndenumerate(matrix.weights):
+        if not matrix.masked[row, key]:
+            colour = "black" if weight / top > 0.55 else "white"
+            axes.text(key, row, f"{weight:.2f}", ha="center", va="center", size=8, color=colour)
+
+
+def _colour_bar(figure: Figure, image: Any, axes: Axes, top: float) -> None:
+    bar = figure.colorbar(image, cax=axes, ticks=np.linspace(0.0, top, 6))
+    bar.ax.set_yticklabels([f"{value:g}" for value in np.round(np.linspace(0.0, top, 6), 6)])
+    bar.ax.tick_params(labelsize=8, length=2)
+    bar.set_label("weight", size=8.5)
+    bar.outline.set_linewidth(0.6)  # type: ignore[operator]
+
+
+def _mask_legend(figure: Figure, matrices: Sequence[Matrix], x: float, y: float) -> None:
+    """What each hatch means, in one line at the foot."""
+    from matplotlib.patches import Rectangle
+
+    reasons = [r for r in MASKED if any(r in matrix.reasons for matrix in matrices)]
+    wide, high = figure.get_size_inches()
+    for reason in reasons:
+        patch = Rectangle(
+            (x, y),
+            0.24 / wide,
+            0.14 / high,
+            transform=figure.transFigure,
+            facecolor=_MASK_COLOUR,
+            edgecolor=_HATCH_COLOUR,
+            hatch=_HATCHES[reason],
+            linewidth=0.5,
+        )
+        figure.add_artist(patch)
+        figure.text(x + 0.30 / wide, y, MASKED[reason], size=8, va="bottom")
+        x += (0.45 + len(MASKED[reason]) * 0.062) / wide
+
+
+def _finish(
+    figure: Figure,
+    inches: tuple[float, float],
+    matrices: Sequence[Matrix],
+    image: Any,
+    top: float,
+    texts: _Texts,
+    title: str,
+    about: str = "",
+) -> None:
+    """Title, colour bar and legend of a figure with several heads."""
+    place = 0.12 / inches[0]
+    figure.text(place, 1 - 0.10 / inches[1], title, va="top", size=12, weight="bold")
+    line = _fit(about or matrices[0].about, inches[0])
+    figure.text(place, 1 - 0.34 / inches[1], texts(line), va="top", size=8.5,
+                family=texts.families, parse_math=False)  # fmt: skip
+    axes_line = "rows: query, the token that looks; columns: key, the token looked at; from the top left"
+    figure.text(place, 1 - 0.52 / inches[1], axes_line, va="top", size=7.5, color="#444444")
+    height = min(2.6, inches[1] - 1.6)
+    bar = ((inches[0] - 0.75) / inches[0], (inches[1] - 0.9 - height) / inches[1])
+    axes = figure.add_axes((*bar, 0.16 / inches[0], height / inches[1]))
+    _colour_bar(figure, image, axes, top)
+    _mask_legend(figure, matrices, place, 0.08 / inches[1])
+
+
+def _fit(text: str, inches: float) -> str:
+    """`text` in 8.5 points, shortened to a figure's width."""
+    return shorten(text, max(20, int((inches - 0.3) / 0.066)))

@@ -1,0 +1,373 @@
+"""A trace: one forward pass with all that happened in it, recomputed where one looks.
+
+The model runs as it always does (fused attention included) and its taps are kept: queries, keys,
+values, head outputs, residuals. The steps of attention are then recomputed from these very tensors,
+for the layers looked at only, and `difference` says how far the result is from the model's own.
+
+Shapes: T query positions, S key positions, H heads, E d_head, D d_model, V vocab_size.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from budgerigar.errors import UserError
+from budgerigar.inspection.heads import Head
+from budgerigar.inspection.labels import Spelling, Word, shorten, spell, visible
+from budgerigar.inspection.names import parse_head
+from budgerigar.layers.attention import Attention, AttentionSteps
+from budgerigar.layers.taps import Taps
+from budgerigar.layers.visibility import View
+
+if TYPE_CHECKING:
+    from budgerigar.inspection.links import Links
+    from budgerigar.inspection.surprise import TokenSurprise
+
+_PARTS = ("query", "key", "value", "query_unrotated", "key_unrotated", "head_output")
+_KEPT_LAYERS = 8  # layers whose recomputed steps are kept at the same time
+
+
+@dataclass(frozen=True)
+class Site:
+    """One kind of attention of a model: where it stands, what it sees, how its axes are labelled."""
+
+    of: str
+    kind: str
+    modules: tuple[Attention, ...]
+    view: View
+    bias: Tensor | None
+    query_spelling: Spelling
+    key_spelling: Spelling
+
+
+class Trace:
+    """What one forward pass did. Made by `trace`; belongs to the weights the model had then."""
+
+    def __init__(
+        self,
+        network: Any,
+        ids: list[int],
+        spelling: Spelling,
+        logits: Tensor,
+        values: dict[str, Tensor],
+        sites: list[Site],
+        name: str = "",
+        start_added: bool = False,
+        inputs: dict[str, Tensor] | None = None,
+    ) -> None:
+        self.network, self.ids, self.spelling, self.logits = network, ids, spelling, logits
+        self.name, self.start_added, self.sites = name, start_added, sites
+        self.inputs = inputs or {}
+        self._values = values
+        self._version = _version(network)
+        self._steps: OrderedDict[tuple[str, str, int], AttentionSteps] = OrderedDict()
+
+    # -- facts --------------------------------------------------------------------------------------
+    @property
+    def text(self) -> str:
+        """What the tokens spell."""
+        return self.spelling.text
+
+    @property
+    def labels(self) -> list[str]:
+        """T readable names of the tokens read."""
+        return list(self.spelling.labels)
+
+    @property
+    def about(self) -> str:
+        """Model and text in one line, for titles."""
+        words = shorten(visible(self.text.strip(" "), spaces=False), 60)
+        added = f" (the model's {self.labels[0]} put before it)" if self.start_added else ""
+        return ": ".join(part for part in (self.name, f"“{words}”{added}") if part)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __repr__(self) -> str:
+        names = [head for site in self.sites for head in self.names(site.of, site.kind)]
+        ends = f"{names[0]} to {names[-1]}" if names else "no heads"
+        return f"Trace of {len(self)} tokens, {ends}, {self.about}"
+
+    # -- attention ------------------------------------------------------------------------------------
+    def site(self, of: str | None = None, kind: str | None = None) -> Site:
+        """The attention meant by `of` ("encoder", "decoder") and `kind` ("self", "cross")."""
+        if not self.sites:
+            raise UserError(
+                f"this model ({type(self.network).__name__}) has no attention to look at; "
+                "the surprise of its tokens can be shown"
+            )
+        found = [s for s in self.sites if of in (None, s.of) and kind in (None, s.kind)]
+        if len(found) == 1:
+            return found[0]
+        choices = ", ".join(f"of={s.of!r} kind={s.kind!r}" for s in self.sites)
+        if not found:
+            raise UserError(f"no attention of={of!r} kind={kind!r} in this model; it has {choices}")
+        raise UserError(f"this model has several kinds of attention; say which: {choices}")
+
+    def names(self, of: str | None = None, kind: str | None = None) -> list[str]:
+        """The heads' names, L0.H0 first."""
+        return [
+            f"L{layer}.H{head}"
+            for layer, module in enumerate(self.site(of, kind).modules)
+            for head in range(module.n_heads)
+        ]
+
+    def attention(self, name: str, of: str | None = None, kind: str | None = None) -> Head:
+        """The head `name` ("L2.H3"). `UserError` when there is none of that name."""
+        site = self.site(of, kind)
+        layer, head = parse_head(name, len(site.modules), site.modules[0].n_heads)
+        return self._head(site, layer, head)
+
+    def heads(
+        self, layer: int | None = None, of: str | None = None, kind: str | None = None
+    ) -> Iterator[Head]:
+        """All heads, or those of one layer."""
+        site = self.site(of, kind)
+        depth = len(site.modules)
+        if layer is not None and not 0 <= layer < depth:
+            raise UserError(f"there is no layer {layer}: the model has layers 0 to {depth - 1}")
+        for number in range(depth) if layer is None else [layer]:
+            for head in range(site.modules[number].n_heads):
+                yield self._head(site, number, head)
+
+    def links(
+        self,
+        query: Word,
+        key: Word,
+        *,
+        query_occurrence: int | None = None,
+        key_occurrence: int | None = None,
+        of: str | None = None,
+        kind: str | None = None,
+        untrained: bool = True,
+    ) -> Links:
+        """Every head by the weight with which `query` looks at `key`; see `links.rank`."""
+        from budgerigar.inspection.links import rank
+
+        return rank(
+            self, query, key, query_occurrence, key_occurrence, of=of, kind=kind, untrained=untrained
+        )
+
+    def _head(self, site: Site, layer: int, head: int) -> Head:
+        return Head(self, site, layer, head, self.steps(site, layer))
+
+    def steps(self, site: Site, layer: int) -> AttentionSteps:
+        """The recomputed steps of one layer, all heads: (1,H,T,S) each."""
+        key = (site.of, site.kind, layer)
+        if key not in self._steps:
+            self.check_unchanged()
+            module = site.modules[layer]
+            query, keys, values = (
+                self._values[f"{module.name}.{part}"].float() for part in ("query", "key", "value")
+            )
+            with torch.no_grad():
+                self._steps[key] = module.steps_from_taps(query, keys, values, site.view, site.bias)
+            while len(self._steps) > _KEPT_LAYERS:
+                self._steps.popitem(last=False)
+        return self._steps[key]
+
+    def tap(self, name: str) -> np.ndarray:
+        """One recorded value, without its batch dimension."""
+        if name not in self._values:
+            raise UserError(f"no value named {name}; trace.values() lists what was recorded")
+        return array(self._values[name][0])
+
+    def check_unchanged(self) -> None:
+        """`UserError` when the model was trained on or loaded anew since this trace was made."""
+        if _version(self.network) != self._version:
+            raise UserError(
+                "the model's weights changed since this trace was made, so its steps can no longer "
+                "be recomputed; make a new trace"
+            )
+
+    # -- values and predictions ----------------------------------------------------------------------------
+    def values(self, pattern: str = "*") -> dict[str, np.ndarray]:
+        """Recorded values whose names match a shell pattern, in the order of the forward pass."""
+        found = {n: array(v[0]) for n, v in self._values.items() if fnmatchcase(n, pattern)}
+        if not found:
+            names = ", ".join(list(self._values)[:12])
+            raise UserError(f"no recorded value matches {pattern!r}; there are {names}, …")
+        return found
+
+    def surprise(self, top: int = 5) -> list[TokenSurprise]:
+        """Nats, rank and the likeliest `top` tokens of each position, all from the one pass."""
+        from budgerigar.inspection.surprise import surprise
+
+        return surprise(self.logits, self.ids, self.labels, top)
+
+    # -- pictures ----------------------------------------------------------------------------------------------
+    def heatmap(
+        self,
+        path: str | Path,
+        head: str | None = None,
+        layer: int | None = None,
+        of: str | None = None,
+        kind: str | None = None,
+    ) -> Path:
+        """Write PNG, SVG or PDF: one head, one layer, or (neither given) all heads as a grid."""
+        from budgerigar.inspection import plots
+
+        if head is not None:
+            figure = plots.head_figure(self.attention(head, of, kind).matrix())
+        elif layer is not None:
+            figure = plots.layer_figure([h.matrix() for h in self.heads(layer, of, kind)])
+        else:
+            site = self.site(of, kind)
+            rows = [
+                [h.matrix() for h in self.heads(number, of, kind)]
+                for number in range(len(site.modules))
+            ]
+            figure = plots.grid_figure(rows, self.about)
+        return plots.save(figure, path)
+
+    def html(self, path: str | Path, of: str | None = None, kind: str | None = None) -> Path:
+        """Write one offline HTML file: all heads, the numbers under the pointer."""
+        from budgerigar.inspection.html import page
+
+        text = page([h.matrix() for h in self.heads(of=of, kind=kind)], self.about)
+        target = Path(path)
+        target.write_text(text, encoding="utf-8")
+        return target
+
+
+def trace(
+    network: Any,
+    tokenizer: Any,
+    text_or_ids: str | Sequence[int],
+    start_id: int | None = None,
+    *,
+    source: str | Sequence[int] | None = None,
+    source_tokenizer: Any = None,
+    record: Sequence[str] = ("*",),
+    name: str = "",
+) -> Trace:
+    """Run `network` once over a text and keep what happened.
+
+    start_id: put before the text where the model learnt documents that start with it; ids that
+    begin with it already are left alone. Where it stands again inside given ids, a new document
+    starts, as in training. source: what an encoder-decoder reads. record: patterns of further
+    values to keep beside those that attention needs. name: the model's, for titles.
+    """
+    ids, added = _ids(tokenizer, text_or_ids, start_id)
+    spelling = spell(tokenizer, ids)
+    limit = getattr(network, "context_length", None)
+    if limit is not None and len(ids) > limit:
+        raise UserError(
+            f"the text has {len(ids)} tokens, this model sees at most {limit} at once; "
+            "look at a shorter piece of it"
+        )
+    inputs: dict[str, Tensor] = {"tokens": torch.tensor([ids], device=network.device)}
+    source_spelling = None
+    if source is not None:
+        reader = source_tokenizer or tokenizer
+        source_ids, _ = _ids(reader, source, None)
+        source_spelling = spell(reader, source_ids)
+        inputs["source"] = torch.tensor([source_ids], device=network.device)
+    if start_id is not None and ids.count(start_id) > 1 and hasattr(network, "forward"):
+        inputs |= _documents(inputs["tokens"], start_id)
+    logits, values = run(network, inputs, record)
+    sites = sites_of(network, inputs, values, spelling, source_spelling)
+    return Trace(network, ids, spelling, logits[0], values, sites, name, added, inputs)
+
+
+def run(
+    network: Any, inputs: dict[str, Tensor], record: Sequence[str] = ("*",)
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """One forward pass without dropout -> logits (1,T,V) and the recorded values by name."""
+    training = bool(getattr(network, "training", False))
+    if training:
+        network.eval()
+    try:
+        with torch.no_grad():
+            if not hasattr(network, "forward"):
+                state = network.start(1)
+                return network.step(inputs["tokens"], state, all_positions=True)[0], {}
+            taps = Taps(record=(*(f"*_attention.{part}" for part in _PARTS), *record))
+            return network.forward(**inputs, taps=taps), taps.values
+    finally:
+        if training:
+            network.train()
+
+
+def array(tensor: Tensor) -> np.ndarray:
+    """A float32 array of a tensor on any device."""
+    return np.asarray(tensor.detach().float().cpu().numpy())
+
+
+def _ids(
+    tokenizer: Any, text_or_ids: str | Sequence[int], start_id: int | None
+) -> tuple[list[int], bool]:
+    """Ids to read, and whether `start_id` was put before them."""
+    if isinstance(text_or_ids, str):
+        ids = [int(token) for token in tokenizer.encode(text_or_ids)]
+    else:
+        ids = [int(token) for token in text_or_ids]
+    added = start_id is not None and ids[:1] != [start_id]
+    if added and start_id is not None:
+        ids = [start_id, *ids]
+    if not ids:
+        raise UserError("there is no text to look at: give at least one character")
+    return ids, added
+
+
+def _documents(tokens: Tensor, start_id: int) -> dict[str, Tensor]:
+    """Document numbers and positions that restart at each start token, as in training."""
+    documents = (tokens == start_id).cumsum(1)
+    index = torch.arange(tokens.shape[1], device=tokens.device)[None]
+    starts = torch.where(tokens == start_id, index, torch.zeros_like(index)).cummax(1).values
+    return {"document_ids": documents, "positions": index - starts}
+
+
+def sites_of(
+    network: Any,
+    inputs: dict[str, Tensor],
+    values: dict[str, Tensor],
+    spelling: Spelling,
+    source_spelling: Spelling | None,
+) -> list[Site]:
+    """Which kinds of attention ran, with the views that the forward pass had."""
+    tokens = inputs["tokens"]
+    positions = inputs.get("positions")
+    if positions is None:
+        positions = torch.arange(tokens.shape[1], device=tokens.device)[None]
+    documents = inputs.get("document_ids")
+    encoder, decoder = getattr(network, "encoder", None), getattr(network, "decoder", None)
+    sites = []
+    read = spelling if decoder is None else source_spelling
+    if encoder is not None and read is not None:
+        places = torch.arange(len(read), device=tokens.device)[None]
+        if decoder is None:
+            places = positions
+        view = View(places, places, causal=False, query_documents=None, key_documents=None)
+        if decoder is None:
+            view.query_documents = view.key_documents = documents
+        modules = tuple(block.self_attention for block in encoder.blocks())
+        sites.append(Site("encoder", "self", modules, view, encoder.bias(view), read, read))
+    if decoder is not None:
+        view = View(
+            positions, positions, True, query_documents=documents, key_documents=documents
+        )
+        modules = tuple(block.self_attention for block in decoder.blocks())
+        sites.append(Site("decoder", "self", modules, view, decoder.bias(view), spelling, spelling))
+        crossing = tuple(b.cross_attention for b in decoder.blocks() if b.cross_attention)
+        if crossing and source_spelling is not None:
+            places = torch.arange(len(source_spelling), device=tokens.device)[None]
+            view = View(positions, places, causal=False)
+            sites.append(Site("decoder", "cross", crossing, view, None, spelling, source_spelling))
+    return [site for site in sites if f"{site.modules[0].name}.query" in values]
+
+
+def _version(network: Any) -> int:
+    """Grows with every change of a weight in place: training, loading."""
+    if not isinstance(network, torch.nn.Module):
+        return 0
+    return sum(p._version for p in network.parameters() if not p.is_inference())
