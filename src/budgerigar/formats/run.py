@@ -26,7 +26,7 @@ from budgerigar.formats.tensors import (
     read_tensors,
     write_tensors,
 )
-from budgerigar.models.configs import config_from_dict, config_to_dict
+from budgerigar.models.configs import NgramConfig, config_from_dict, config_to_dict
 
 FORMAT_VERSION = 1
 RUNS = Path("runs")
@@ -63,11 +63,7 @@ class RunFolder:
             UserError: something is there already, or the place cannot be written.
         """
         path = Path(path)
-        if path.exists():
-            raise UserError(
-                f"{path} exists already, and a run never overwrites another. Go on with it by "
-                f"`--resume {path}`, or choose another --out."
-            )
+        cls.refuse_existing(path)
         with disk_errors(f"make the folder {path}"):
             path.parent.mkdir(parents=True, exist_ok=True)
         with folder_aside(path, f"make the run folder {path}") as aside:
@@ -77,6 +73,15 @@ class RunFolder:
             (aside / "checkpoints").mkdir()
             write_text(aside / "checkpoints" / ".keep", "")
         return cls(path)
+
+    @staticmethod
+    def refuse_existing(path: Path) -> None:
+        """Raise a `UserError` when something is at `path` already."""
+        if path.exists():
+            raise UserError(
+                f"{path} exists already, and a run never overwrites another. Go on with it by "
+                f"`--resume {path}`, or choose another --out."
+            )
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
@@ -228,7 +233,7 @@ def load_network(folder: Path, config: dict[str, Any], device: str = "cpu") -> A
     model_config = config_from_dict(config["model"])
     path = Path(folder) / "model.safetensors"
     tensors = read_tensors(path)
-    if config["kind"] == "ngram":
+    if isinstance(model_config, NgramConfig):
         from budgerigar.models.ngram import NgramModel
 
         arrays = {name: tensor.numpy() for name, tensor in tensors.items()}

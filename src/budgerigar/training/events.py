@@ -75,7 +75,8 @@ class Watchers:
         if not self._methods[name]:
             return False
         with untouched(self._network):
-            return any([method(event) is True for method in self._methods[name]])
+            answers = [method(event) for method in self._methods[name]]  # all of them, always
+        return any(answer is True for answer in answers)
 
 
 class untouched:  # noqa: N801  reads as a phrase: `with untouched(network):`

@@ -45,20 +45,20 @@ def orthogonalise(matrices: Tensor, steps: int = 5) -> Tensor:
 class Muon:
     """Momentum, orthogonalised (Jordan 2024), in float32, same-shaped matrices in one batch.
 
-    A packed matrix (queries, keys and values in one weight) must be split first: `parts` says into
-    how many equal blocks of rows, each orthogonalised by itself.
+    Queries, keys and values are separate weights, so each is orthogonalised by itself.
     """
 
     def __init__(self, named: list[tuple[str, Tensor]], settings: TrainingRecipe) -> None:
         self.named = named
         self.settings = settings
         self.momentum = settings.muon_momentum
+        self.usable: Tensor | None = None
         # Matrices of one shape, and those that are its transpose, share a batch.
         self._batches: dict[tuple[int, int], list[tuple[Tensor, Tensor, bool]]] = {}
         self.buffers: dict[str, Tensor] = {}
         for shape, members in _by_shape(named).items():
             stacked = torch.zeros(len(members), *shape, device=members[0][1].device)
-            for row, (name, weight, flipped) in enumerate(members):
+            for row, (name, _, flipped) in enumerate(members):
                 self.buffers[name] = stacked[row].mT if flipped else stacked[row]
             self._batches[shape] = [(weight, stacked, flipped) for _, weight, flipped in members]
 
@@ -69,9 +69,9 @@ class Muon:
         for members in self._batches.values():
             weights = [weight for weight, _, _ in members]
             buffer = members[0][1]
-            gradients = torch.stack(
-                [w.grad.mT if flipped else w.grad for w, _, flipped in members]  # type: ignore[union-attr]
-            )
+            gradients = torch.stack([_gradient(w, flipped) for w, _, flipped in members])
+            if self.usable is not None:  # a GPU's way to skip: nothing new comes in
+                gradients = torch.where(self.usable, gradients, torch.zeros_like(gradients))
             buffer.lerp_(gradients, 1.0 - momentum)
             update = orthogonalise(gradients.lerp_(buffer, momentum), self.settings.muon_steps)
             if decay != 1.0:
@@ -103,7 +103,7 @@ class Optimizers:
         self.adamw = _adamw([(n, p) for n, p in named if n not in set(hidden)], settings)
         self.updates = 0
 
-    def step(self, factor: float) -> float | None:
+    def step(self, factor: float) -> None:
         """Apply one update with all peak rates times `factor`; gradients stay as they are."""
         for group in self.adamw.param_groups:
             group["lr"] = group["peak"] * factor
@@ -112,7 +112,12 @@ class Optimizers:
             momentum = self.muon.momentum_at(self.updates)
             self.muon.step(self.settings.muon_learning_rate * factor, momentum)
         self.updates += 1
-        return None
+
+    def skip_if_not_finite(self, norm: Tensor) -> None:
+        """On a GPU: make the next update a no-op, without waiting, when the norm is NaN or inf."""
+        self.adamw.found_inf = (~torch.isfinite(norm)).float()  # type: ignore[attr-defined]
+        if self.muon is not None:
+            self.muon.usable = torch.isfinite(norm)
 
     def zero_grad(self) -> None:
         """Drop all gradients; the next backward pass writes new ones without adding."""
@@ -178,7 +183,13 @@ class Optimizers:
 
 def is_hidden_matrix(name: str, parameter: Tensor) -> bool:
     """Whether Muon takes this weight: a matrix inside a layer, not an embedding or the head."""
-    return parameter.ndim == 2 and _HIDDEN_MATRIX.search(name) is not None
+    inside = _HIDDEN_MATRIX.search(name) is not None and "relative_bias" not in name
+    return parameter.ndim == 2 and inside
+
+
+def _gradient(weight: Tensor, flipped: bool) -> Tensor:
+    assert weight.grad is not None
+    return weight.grad.mT if flipped else weight.grad
 
 
 def _by_shape(

@@ -177,7 +177,7 @@ class Recipe:
 
     def replace(self, **parts: Any) -> Recipe:
         """A copy with parts changed; `text` and `training` may be dicts of changes."""
-        made = {
+        made: dict[str, Any] = {
             name: dataclasses.replace(getattr(self, name), **value)
             if isinstance(value, dict) and name in ("text", "training")
             else ({**self.model, **value} if name == "model" else value)
@@ -333,9 +333,12 @@ def _checked(
     for name, value in values.items():
         if name not in hints or value is None:
             continue
-        value = tuple(value) if isinstance(value, list) else value
+        if isinstance(value, list):
+            value = tuple(value)
+        if isinstance(value, int) and float in (get_args(hints[name]) or (hints[name],)):
+            value = value if isinstance(value, bool) else float(value)
         if _fits(value, hints[name]):
-            good[name] = float(value) if hints[name] in (float, float | None) else value
+            good[name] = value
         else:
             problems.append(f"{where} {name} = {value!r} must be {_words(hints[name])}")
     return good

@@ -1,0 +1,105 @@
+"""From a recipe's `[text]` and files to a prepared corpus, the same one again when a run resumes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from budgerigar.errors import UserError
+from budgerigar.training.recipe import TextRecipe
+
+HELD_OUT_STORIES = 500  # validation stories of the generated corpus
+
+
+def gather_corpus(
+    text: TextRecipe, files: Sequence[str | Path] = (), tokenizer: Any = None, seed: int = 1
+) -> Any:
+    """The corpus that a recipe's `[text]` and `files` describe.
+
+    Args:
+        tokenizer: a tokenizer to use instead of the one the recipe asks for (fine-tuning, resuming).
+
+    Raises:
+        UserError: no text is named, or it cannot be read.
+    """
+    if files:
+        return _from_files(text, files, tokenizer, seed)
+    if text.corpus == "stories":
+        return _from_stories(text, tokenizer, seed)
+    if text.corpus:
+        from budgerigar.text.catalogue import fetch
+
+        fetched = fetch(text.corpus)
+        return _from_files(text, list(fetched.files.values()), tokenizer, seed)
+    raise UserError(
+        "There is no text to train on. Give a file (budgie train my.txt), or a corpus of the "
+        "catalogue (--corpus NAME; `budgie list` shows them)."
+    )
+
+
+def _from_files(text: TextRecipe, files: Sequence[str | Path], tokenizer: Any, seed: int) -> Any:
+    from budgerigar.text.corpus import prepare
+
+    return prepare(
+        [Path(file) for file in files],
+        tokenizer=text.tokenizer if tokenizer is None else tokenizer,
+        vocab_size=text.vocab_size if tokenizer is None else None,
+        documents=text.documents,
+        validation=None if text.validation is None else Path(text.validation),
+        validation_fraction=text.validation_fraction,
+        encoding=text.encoding,
+        seed=seed,
+    )
+
+
+def _from_stories(text: TextRecipe, tokenizer: Any, seed: int) -> Any:
+    from budgerigar.text.corpus import prepare_documents
+    from budgerigar.text.stories import stories_documents
+
+    options: dict[str, Any] = {
+        "language": text.language,
+        "filler_words": tuple(text.filler_words),
+    }
+    return prepare_documents(
+        stories_documents(text.n_stories, seed, **options),
+        stories_documents(HELD_OUT_STORIES, seed + 1_000_003, **options),
+        tokenizer=text.tokenizer if tokenizer is None else tokenizer,
+        vocab_size=text.vocab_size if tokenizer is None else None,
+        seed=seed,
+    )
+
+
+def describe_corpus(corpus: Any, files: Sequence[str | Path]) -> dict[str, Any]:
+    """What config.json keeps of a corpus: enough to find it again and to notice a change."""
+    end_id = corpus.train.end_id
+    return {
+        "documents": corpus.documents,
+        "n_documents": corpus.n_documents,
+        "starts_documents": end_id is not None,
+        "end_id": end_id,
+        "files": [str(Path(file).resolve()) for file in files],
+        "sources": list(corpus.sources),
+        "fingerprint": corpus.fingerprint,
+        "train_tokens": corpus.train.n_tokens,
+        "validation_tokens": corpus.validation.n_tokens,
+        "notes": list(corpus.notes),
+    }
+
+
+def check_same_corpus(corpus: Any, described: dict[str, Any], folder: Path) -> None:
+    """Refuse to go on with a text that changed since the run began.
+
+    Raises:
+        UserError: names the file whose SHA-256 differs.
+    """
+    before = {s["path"]: s["sha256"] for s in described.get("sources", [])}
+    changed = [
+        s["path"] for s in corpus.sources if before.get(s["path"], s["sha256"]) != s["sha256"]
+    ]
+    if changed or corpus.fingerprint != described.get("fingerprint"):
+        what = f"{changed[0]} has changed" if changed else "The text or how it is cut has changed"
+        raise UserError(
+            f"{what} since {folder} began, so going on would not continue that run. Put the old "
+            f"text back, or start a new run from its weights: budgie train FILE --from {folder}"
+        )

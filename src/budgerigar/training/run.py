@@ -1,0 +1,484 @@
+"""`train`: from a recipe and a text to a run folder; and `resume`, which goes on with one."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from budgerigar import progress
+from budgerigar.errors import UserError
+from budgerigar.formats.checkpoints import Checkpoint, read_latest_checkpoint
+from budgerigar.formats.metrics import append_metrics, cut_metrics, read_metrics
+from budgerigar.formats.run import (
+    RUNS,
+    Loaded,
+    RunFolder,
+    load_model,
+    load_network,
+    make_config,
+    resolve_run,
+    save_weights,
+)
+from budgerigar.training.corpora import check_same_corpus, describe_corpus, gather_corpus
+from budgerigar.training.device import Compute, choose_compute
+from budgerigar.training.events import untouched
+from budgerigar.training.loop import Loop, Surroundings
+from budgerigar.training.recipe import (
+    Recipe,
+    load_recipe,
+    override,
+    recipe_from_dict,
+    to_toml,
+)
+from budgerigar.training.signals import StopRequest
+from budgerigar.training.timing import settle_threads, steps_for_minutes
+
+# What may differ when a run goes on; anything else would make it another run.
+CHANGEABLE = (
+    "steps", "minutes", "patience", "evaluate_every", "sample_every", "checkpoint_every",
+    "keep_checkpoints", "log_every", "threads", "device", "learning_rate", "min_learning_rate",
+    "clip", "spike",
+)  # fmt: skip
+
+
+@dataclass
+class TrainedRun:
+    """A run that has ended or was asked to stop. `network` has its best weights."""
+
+    folder: Path
+    network: Any
+    tokenizer: Any
+    report: dict[str, Any]
+
+
+def train(
+    recipe: Recipe | str | Path | None = None,
+    files: Sequence[str | Path] = (),
+    *,
+    corpus: Any = None,
+    out: str | Path | None = None,
+    minutes: float | None = None,
+    settings: Mapping[str, Any] | None = None,
+    resume: str | Path | None = None,
+    start_from: str | Path | None = None,
+    callbacks: Iterable[Any] = (),
+) -> TrainedRun:
+    """Train a model and keep everything of it in a run folder.
+
+    Args:
+        recipe: a `Recipe`, the name of one in the package, or a TOML file; None plans one for the
+            text and this machine (see plan.py).
+        files: text files; or `corpus`, one prepared already; or the recipe's own corpus.
+        out: the run folder to make; None: runs/<name>-<n>.
+        minutes: time budget; sets the number of steps by measuring this machine.
+        settings: changes to the recipe, as `recipe.override` takes them.
+        resume: a run folder to go on with; then the rest of the arguments are not needed.
+        start_from: a run folder whose weights and vocabulary to begin with (fine-tuning).
+        callbacks: objects with on_step, on_evaluation or on_sample; see events.py.
+
+    Raises:
+        UserError: whatever the user can mend, all problems of the settings at once.
+    """
+    with torch.random.fork_rng(devices=_cuda_devices()):
+        if resume is not None:
+            return _resume(resolve_run(resume), corpus, settings, callbacks)
+        return _start(recipe, files, corpus, out, minutes, settings, start_from, callbacks)
+
+
+# -- a new run ---------------------------------------------------------------------------------
+
+
+def _start(
+    recipe: Recipe | str | Path | None,
+    files: Sequence[str | Path],
+    corpus: Any,
+    out: str | Path | None,
+    minutes: float | None,
+    settings: Mapping[str, Any] | None,
+    start_from: str | Path | None,
+    callbacks: Iterable[Any],
+) -> TrainedRun:
+    if out is not None and Path(out).exists():
+        RunFolder.refuse_existing(Path(out))
+    files = [files] if isinstance(files, str | Path) else list(files)
+    base = load_model(resolve_run(start_from)) if start_from is not None else None
+    if recipe is None:
+        recipe, corpus = _planned(files, corpus, minutes, settings, base)
+    else:
+        recipe = override(_as_recipe(recipe), settings)
+    if minutes is not None:
+        recipe = recipe.replace(training={"minutes": minutes, "steps": None})
+    if corpus is None:
+        tokenizer = None if base is None else base.tokenizer
+        corpus = gather_corpus(recipe.text, files, tokenizer, recipe.training.seed)
+    for note in corpus.notes:
+        progress.note(note)
+    folder = Path(out) if out is not None else next_folder(_name_of(recipe, files))
+    if recipe.kind == "ngram":
+        return _count(recipe, corpus, files, folder)
+    return _train_network(recipe, corpus, files, folder, base, callbacks)
+
+
+def _as_recipe(recipe: Recipe | str | Path) -> Recipe:
+    return recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
+
+
+def _planned(
+    files: Sequence[str | Path],
+    corpus: Any,
+    minutes: float | None,
+    settings: Mapping[str, Any] | None,
+    base: Loaded | None,
+) -> tuple[Recipe, Any]:
+    from budgerigar.training.plan import make_plan
+
+    plan = make_plan(files, corpus=corpus, minutes=minutes, settings=settings, start_from=base)
+    progress.note(plan.text())
+    return plan.recipe, plan.corpus
+
+
+def next_folder(name: str) -> Path:
+    """The first free runs/<name>-<n>."""
+    number = 1
+    while (RUNS / f"{name}-{number}").exists():
+        number += 1
+    return RUNS / f"{name}-{number}"
+
+
+def _name_of(recipe: Recipe, files: Sequence[str | Path]) -> str:
+    name = Path(files[0]).stem if files else recipe.text.corpus or recipe.kind
+    return "".join(c if c.isalnum() or c in "-_." else "-" for c in name).strip("-.") or "run"
+
+
+def _train_network(
+    recipe: Recipe,
+    corpus: Any,
+    files: Sequence[str | Path],
+    path: Path,
+    base: Loaded | None,
+    callbacks: Iterable[Any],
+) -> TrainedRun:
+    from budgerigar import models
+
+    if base is not None:
+        recipe, network = _continued(recipe, corpus, base)
+    else:
+        recipe = fit_context(recipe, corpus)
+        config = recipe.model_config(corpus.tokenizer.vocab_size)
+        network = models.build(config, seed=recipe.training.seed)
+    compute = choose_compute(recipe.training)
+    network.to(compute.device)
+    batches = _batches(recipe, corpus, network)
+    threads = settle_threads(network, batches, recipe.training, compute)
+    recipe = _fix_steps(recipe, network, batches, corpus, compute)
+    text = describe_corpus(corpus, files)
+    config = make_config(
+        network.config, text, started_from=None if base is None else str(base.folder)
+    )
+    folder = RunFolder.create(path, config, to_toml(recipe), corpus.tokenizer)
+    with folder.lock():
+        lines = _baselines(recipe, corpus)
+        append_metrics(folder.metrics_path, {"kind": "baselines", "losses": lines})
+        torch.manual_seed(recipe.training.seed)
+        loop = _loop(recipe, corpus, folder, network, batches, compute, threads, lines, callbacks)
+        return _run(loop, recipe, corpus, folder)
+
+
+def fit_context(recipe: Recipe, corpus: Any) -> Recipe:
+    """Shrink the context of a recipe to what the text can fill, and say so."""
+    asked = recipe.model_config(corpus.tokenizer.vocab_size).context_length
+    longest = corpus.train.n_tokens - 1
+    if longest < 1:
+        raise UserError(
+            f"The text has only {corpus.train.n_tokens} tokens to train on; at least 2 are needed "
+            "to learn what follows what. Give a longer text."
+        )
+    if longest >= asked:
+        return recipe
+    progress.note(
+        f"context: {longest} tokens instead of {asked}, because the training text has only "
+        f"{corpus.train.n_tokens} tokens"
+    )
+    return recipe.replace(model={"context_length": longest})
+
+
+def _continued(recipe: Recipe, corpus: Any, base: Loaded) -> tuple[Recipe, nn.Module]:
+    """The network of another run, to be trained on; says what was kept of it."""
+    if base.config["kind"] != "transformer":
+        raise UserError(
+            f"{base.folder} is an n-gram: it was counted, not trained, so there are no weights to "
+            "start from."
+        )
+    if corpus.tokenizer.fingerprint != base.tokenizer.fingerprint:
+        raise UserError(
+            f"The corpus was prepared with another tokenizer than that of {base.folder}, whose "
+            "weights mean its own vocabulary. Give the files, and they are read with that one."
+        )
+    progress.note(
+        f"starting from {base.folder}: weights, shape and vocabulary "
+        f"({base.tokenizer.vocab_size:,} pieces) kept; optimizer and schedule begin anew"
+    )
+    return recipe.replace(model=dict(base.config["model"])), base.network.train()
+
+
+def _batches(recipe: Recipe, corpus: Any, network: Any) -> Any:
+    from budgerigar.text.batches import WindowBatches
+
+    training = recipe.training
+    length = min(network.context_length, corpus.train.n_tokens - 1)
+    return WindowBatches(
+        corpus.train, length, training.batch_size, seed=training.seed, order=training.order
+    )
+
+
+def _fix_steps(
+    recipe: Recipe, network: nn.Module, batches: Any, corpus: Any, compute: Compute
+) -> Recipe:
+    """Settle the number of steps once: the clock decides nothing after this."""
+    training = recipe.training
+    if training.steps is not None:
+        return recipe
+    if training.minutes is None:
+        raise UserError("The recipe says neither steps nor minutes. Give --steps or --minutes.")
+    steps = steps_for_minutes(training.minutes, network, batches, training, compute)
+    progress.note(f"{steps:,} steps fit into {training.minutes:g} minutes here")
+    every = min(training.evaluate_every, max(steps // 4, 1))
+    return recipe.replace(training={"steps": steps, "evaluate_every": every})
+
+
+def _baselines(recipe: Recipe, corpus: Any) -> dict[str, float]:
+    if not recipe.training.baselines:
+        return {}
+    from budgerigar.evaluation import baselines
+
+    found = baselines(corpus.train, corpus.validation)
+    shown = ", ".join(f"{name} {loss:.3f}" for name, loss in found.items())
+    progress.note(f"to compare with, nats per token: {shown}")
+    return {name: float(loss) for name, loss in found.items()}
+
+
+# -- going on -----------------------------------------------------------------------------------
+
+
+def _resume(
+    path: Path, corpus: Any, settings: Mapping[str, Any] | None, callbacks: Iterable[Any]
+) -> TrainedRun:
+    from budgerigar import models
+    from budgerigar.models.configs import config_from_dict
+    from budgerigar.text.tokenizers import Tokenizer
+
+    folder = RunFolder.open(path)
+    config = folder.config()
+    recipe = _resumed_recipe(folder, settings)
+    with folder.lock():
+        checkpoint = read_latest_checkpoint(path)
+        text = config["text"]
+        if corpus is None:
+            tokenizer = Tokenizer.load(path)
+            corpus = gather_corpus(recipe.text, text["files"], tokenizer, recipe.training.seed)
+        check_same_corpus(corpus, text, path)
+        network = models.build(config_from_dict(config["model"]), seed=recipe.training.seed)
+        if checkpoint is None and config.get("started_from"):
+            network = load_model(config["started_from"]).network
+        return _go_on(folder, recipe, corpus, network, checkpoint, callbacks)
+
+
+def _resumed_recipe(folder: RunFolder, settings: Mapping[str, Any] | None) -> Recipe:
+    stored = folder.recipe()
+    if stored is None:
+        raise UserError(
+            f"{folder.path} has no recipe.toml, so it is not known how it was trained. Start a new "
+            f"run from its weights: budgie train FILE --from {folder.path}"
+        )
+    recipe = recipe_from_dict(stored, str(folder.recipe_path))
+    if recipe.kind == "ngram":
+        raise UserError(f"{folder.path} is an n-gram: it is counted in one go, nothing to resume.")
+    changes = {k: v for k, v in (settings or {}).items() if v is not None}
+    refused = [name for name in changes if name not in CHANGEABLE]
+    if refused:
+        raise UserError(
+            f"{', '.join(refused)} cannot change while a run goes on. What can: "
+            f"{', '.join(CHANGEABLE)}. For anything else start anew with --from {folder.path}."
+        )
+    return override(recipe, changes)
+
+
+def _go_on(
+    folder: RunFolder,
+    recipe: Recipe,
+    corpus: Any,
+    network: nn.Module,
+    checkpoint: Checkpoint | None,
+    callbacks: Iterable[Any],
+) -> TrainedRun:
+    compute = choose_compute(recipe.training)
+    network.to(compute.device)
+    batches = _batches(recipe, corpus, network)
+    state = checkpoint.state if checkpoint else {}
+    threads = _same_threads(recipe, state, network, batches, compute)
+    metrics = folder.metrics_path
+    cut_metrics(metrics, int(state.get("metrics_bytes", 0)))
+    logged = read_metrics(metrics, "baselines")
+    if not logged:
+        logged = [{"kind": "baselines", "losses": _baselines(recipe, corpus)}]
+        append_metrics(metrics, logged[0])
+    torch.manual_seed(recipe.training.seed)
+    lines = logged[0]["losses"]
+    loop = _loop(recipe, corpus, folder, network, batches, compute, threads, lines, callbacks)
+    if checkpoint is not None:
+        loop.restore(checkpoint)
+        loop.standing.total_steps = recipe.training.steps or loop.standing.total_steps
+        if loop.standing.step < loop.standing.total_steps:
+            loop.standing.finished = False
+        progress.note(f"going on from step {checkpoint.step:,} of {loop.standing.total_steps:,}")
+    return _run(loop, recipe, corpus, folder)
+
+
+def _same_threads(
+    recipe: Recipe, state: dict[str, Any], network: nn.Module, batches: Any, compute: Compute
+) -> int:
+    """The thread count the run had, unless another is asked for; warns where exactness is lost."""
+    if state.get("torch_version", torch.__version__) != torch.__version__:
+        progress.note(
+            f"this run began with torch {state['torch_version']}, here is {torch.__version__}: it "
+            "goes on, but not bit for bit as it would have"
+        )
+    if "threads" in state and recipe.training.threads == "auto":
+        torch.set_num_threads(state["threads"])
+        return int(state["threads"])
+    return settle_threads(network, batches, recipe.training, compute)
+
+
+# -- both ----------------------------------------------------------------------------------------
+
+
+def _loop(
+    recipe: Recipe,
+    corpus: Any,
+    folder: RunFolder,
+    network: nn.Module,
+    batches: Any,
+    compute: Compute,
+    threads: int,
+    lines: dict[str, float],
+    callbacks: Iterable[Any],
+) -> Loop:
+    around = Surroundings(
+        evaluate=_evaluator(recipe, corpus),
+        sample=_sampler(recipe, corpus),
+        tokenizer=corpus.tokenizer,
+        vocab_size=corpus.tokenizer.vocab_size,
+        baselines=lines,
+    )
+    steps = recipe.training.steps
+    assert steps is not None
+    return Loop(
+        network, batches, recipe.training, compute, folder, around, steps, threads, callbacks
+    )
+
+
+def _evaluator(recipe: Recipe, corpus: Any) -> Callable[[nn.Module, bool], Any]:
+    from budgerigar.evaluation import evaluate
+
+    most = recipe.training.evaluation_tokens
+    whole = corpus.validation
+    part = whole if most is None or most >= whole.n_tokens else whole.first(most)
+
+    def run(network: Any, everything: bool) -> Any:
+        return evaluate(network, whole if everything else part)
+
+    return run
+
+
+def _sampler(recipe: Recipe, corpus: Any) -> Callable[[nn.Module, int], str] | None:
+    if recipe.training.sample_every == 0:
+        return None
+    from budgerigar.generation.options import SamplingOptions
+    from budgerigar.generation.streaming import generate_texts
+
+    starts = corpus.train.end_id is not None
+
+    def run(network: nn.Module, step: int) -> str:
+        options = SamplingOptions(
+            max_new_tokens=recipe.training.sample_tokens, seed=recipe.training.seed
+        )
+        found = generate_texts(network, corpus.tokenizer, [""], options, starts_documents=starts)
+        return str(found[0].text)
+
+    return run
+
+
+def _run(loop: Loop, recipe: Recipe, corpus: Any, folder: RunFolder) -> TrainedRun:
+    """Train, then give back the best weights with a report of how it went."""
+    with StopRequest() as stop:
+        standing = loop.run(stop)
+    finished = standing.step >= standing.total_steps or standing.finished
+    if not finished:
+        progress.note(
+            f"stopped at step {standing.step:,} of {standing.total_steps:,} ({stop.asked}); its state "
+            f"is saved. Go on with: budgie train --resume {folder.path}"
+        )
+    network = loop.network
+    if folder.weights_path.is_file():
+        network = load_network(folder.path, folder.config(), str(loop.compute.device))
+    else:
+        save_weights(folder.path, network)
+    report: dict[str, Any] = {
+        "finished": finished,
+        "step": standing.step,
+        "total_steps": standing.total_steps,
+        "best_loss": standing.best_loss,
+        "best_step": standing.best_step,
+        "tokens": standing.tokens,
+        "training_seconds": standing.training_seconds,
+        "seconds": standing.seconds,
+        "threads": loop.threads,
+        "baselines": loop.around.baselines,
+    }
+    if finished:
+        report["evaluation"] = _final_evaluation(loop, network)
+    return TrainedRun(folder.path, network.eval(), corpus.tokenizer, report)
+
+
+def _final_evaluation(loop: Loop, network: Any) -> dict[str, Any]:
+    """The best weights on the whole validation split."""
+    with untouched(network):
+        found = loop.around.evaluate(network.eval(), True)
+    return dataclasses.asdict(found)
+
+
+def _count(recipe: Recipe, corpus: Any, files: Sequence[str | Path], path: Path) -> TrainedRun:
+    """The n-gram's training: count, evaluate, save."""
+    from budgerigar.evaluation import evaluate
+    from budgerigar.models.ngram import NgramModel
+
+    config = recipe.model_config(corpus.tokenizer.vocab_size)
+    text = describe_corpus(corpus, files)
+    folder = RunFolder.create(path, make_config(config, text), to_toml(recipe), corpus.tokenizer)
+    with folder.lock():
+        network = NgramModel.fit(corpus.train.tokens, config, end_id=corpus.train.end_id)
+        save_weights(folder.path, network)
+        found = evaluate(network, corpus.validation)
+        entry = {"kind": "evaluation", "step": 0, "loss": found.nats_per_token}
+        entry |= {"bits_per_byte": found.bits_per_byte, "n_tokens": found.n_tokens, "best": True}
+        append_metrics(folder.metrics_path, entry)
+        progress.note(
+            f"order {config.order}: loss {found.nats_per_token:.4f} nats per token, "
+            f"{found.bits_per_byte:.3f} bits per byte"
+        )
+    report = {
+        "finished": True,
+        "best_loss": found.nats_per_token,
+        "evaluation": dataclasses.asdict(found),
+    }
+    return TrainedRun(folder.path, network, corpus.tokenizer, report)
+
+
+def _cuda_devices() -> list[int]:
+    return list(range(torch.cuda.device_count())) if torch.cuda.is_available() else []
