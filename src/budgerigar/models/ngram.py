@@ -9,7 +9,7 @@ Shapes: B batch, T positions, V vocab_size, n order, N_k distinct n-grams of len
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -20,6 +20,7 @@ from torch import Tensor
 
 from budgerigar import progress
 from budgerigar.errors import UserError
+from budgerigar.layers.taps import Taps, tap
 from budgerigar.models.configs import NgramConfig
 from budgerigar.models.ngram_counts import (
     CountedLevel,
@@ -91,9 +92,10 @@ class NgramModel:
         cls, counted: Sequence[CountedLevel], config: NgramConfig, end_id: int | None = None
     ) -> Self:
         """Smooth what was counted already (lengths 1 … order)."""
-        levels, fell_back = smooth(counted[: config.order], config.vocab_size, config.smoothing)
+        levels = smooth(counted[: config.order], config.vocab_size, config.smoothing)
+        fell_back = [str(n) for n, level in enumerate(levels, start=1) if not level.estimated]
         if fell_back:
-            lengths = ", ".join(str(length) for length in fell_back)
+            lengths = ", ".join(fell_back)
             progress.note(
                 f"n-gram: too few counts for discounts of their own at length {lengths}; "
                 "0.5, 1 and 1.5 are used there"
@@ -113,7 +115,7 @@ class NgramModel:
         return tensors
 
     @classmethod
-    def from_tensors(cls, config: NgramConfig, tensors: dict[str, Any]) -> Self:
+    def from_tensors(cls, tensors: Mapping[str, Any], config: NgramConfig) -> Self:
         """The model that `state_tensors` came from (numpy arrays or torch tensors)."""
         end = int(np.asarray(tensors["end_id"])[0])
         counted: list[CountedLevel] = []
@@ -128,7 +130,7 @@ class NgramModel:
                 suffixes = np.zeros(len(keys), dtype=np.int64)
             # What was saved is what smoothing used: the adjusted counts below the longest length.
             counted.append(CountedLevel(keys, counts, suffixes, adjusted=counts))
-        levels, _ = smooth(counted, config.vocab_size, config.smoothing)
+        levels = smooth(counted, config.vocab_size, config.smoothing)
         return cls(config, levels, None if end < 0 else end)
 
     # -- what it knows ---------------------------------------------------------------------------
@@ -174,6 +176,8 @@ class NgramModel:
         guess = np.zeros(len(tokens) if best else 0, dtype=np.int64)
         guess_probability = probability.copy()
         for length, level in enumerate(self.levels, start=1):
+            if not len(level.keys):
+                break
             contexts = self._contexts(found, usable, length)
             weight = np.where(contexts >= 0, level.backoff[contexts], 1.0)
             seen = (contexts >= 0) & (found[length - 1] >= 0)
@@ -198,12 +202,12 @@ class NgramModel:
     def distributions(self, contexts: Sequence[Ints]) -> Floats:
         """Probabilities of every token, given the ids of the known contexts of M places.
 
-        `contexts[k]` (M,): id of the last k + 1 tokens, -1 where unknown, for k + 1 < n.
-        -> (M, V) float64
+        `contexts[k]` (M,): id of the last k + 1 tokens, -1 where unknown, for k + 1 < n; none at
+        all: one place with nothing before it. -> (M, V) float64
         """
         rows = len(contexts[0]) if contexts else 1
         result = np.full((rows, self.vocab_size), 1 / self.vocab_size)
-        for length, level in enumerate(self.levels, start=1):
+        for length, level in enumerate(self.levels[: len(contexts) + 1], start=1):
             known = contexts[length - 2] if length > 1 else np.zeros(rows, dtype=np.int64)
             places = np.flatnonzero(known >= 0)
             if not len(places):
@@ -234,7 +238,7 @@ class NgramModel:
         batch_size: int,
         source: Tensor | None = None,
         source_lengths: Tensor | None = None,
-        taps: Any = None,
+        taps: Taps | None = None,
     ) -> NgramState:
         """The state before the first token."""
         if source is not None:
@@ -252,7 +256,7 @@ class NgramModel:
         state: NgramState,
         lengths: Tensor | None = None,
         all_positions: bool = False,
-        taps: Any = None,
+        taps: Taps | None = None,
     ) -> tuple[Tensor, NgramState]:
         """Read `tokens` (B, T), `lengths[b]` real ones in row b.
 
@@ -280,7 +284,7 @@ class NgramModel:
             np.minimum(state.known + read, carried),
             state.lengths + torch.from_numpy(read),
         )
-        return (logits if all_positions else logits[:, 0]), new
+        return tap(taps, "logits", logits if all_positions else logits[:, 0]), new
 
     def _logits(
         self, found: list[Ints], usable: Ints, grid: Ints, places: Ints, shape: tuple[int, ...]
@@ -297,6 +301,8 @@ class NgramModel:
         logits = torch.from_numpy(np.log(probabilities).astype(np.float32))
         return logits.reshape(*places.shape, self.vocab_size)
 
-    def forward(self, tokens: Tensor, lengths: Tensor | None = None, taps: Any = None) -> Tensor:
+    def forward(
+        self, tokens: Tensor, lengths: Tensor | None = None, taps: Taps | None = None
+    ) -> Tensor:
         """Log-probabilities (B, T, V) after every position of `tokens` (B, T)."""
-        return self.step(tokens, self.start(len(tokens)), lengths, all_positions=True)[0]
+        return self.step(tokens, self.start(len(tokens)), lengths, True, taps)[0]

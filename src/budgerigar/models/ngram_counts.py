@@ -23,7 +23,7 @@ Ints = NDArray[np.int64]
 
 @dataclass
 class CountedLevel:
-    """All n-grams of one length k: what was seen, how often, and after how many different tokens."""
+    """All n-grams of one length k: how often each was seen, after how many different tokens."""
 
     keys: Ints
     """(N_k,) sorted; id of the first k - 1 tokens times V plus the last token"""
@@ -94,7 +94,7 @@ class NgramCounter:
     """Counts the n-grams of one stream, one length at a time, so that orders can share them."""
 
     def __init__(self, tokens: NDArray, vocab_size: int, end_id: int | None = None) -> None:
-        """`tokens` (n,), ids below `vocab_size`; `end_id` opens documents (see `usable_context`)."""
+        """`tokens` (n,), ids below `vocab_size`; `end_id` opens documents: `usable_context`."""
         self.tokens: Ints = np.asarray(tokens, dtype=np.int64)
         self.vocab_size, self.end_id = vocab_size, end_id
         if len(self.tokens) and not 0 <= self.tokens.min() <= self.tokens.max() < vocab_size:

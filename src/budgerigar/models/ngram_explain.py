@@ -12,6 +12,7 @@ from budgerigar.models.ngram_counts import look_up, usable_context
 
 if TYPE_CHECKING:
     from budgerigar.models.ngram import NgramModel
+    from budgerigar.models.ngram_smoothing import SmoothedLevel
 
 
 @dataclass(frozen=True)
@@ -60,50 +61,57 @@ def explain(model: NgramModel, context: Sequence[int], token: int | None = None)
     tokens = np.asarray(context, dtype=np.int64)
     room = int(usable_context(tokens, model.end_id)[-1])
     tokens = tokens[len(tokens) - min(room, model.config.order - 1) :]
-    parents = [0]
-    for length in range(1, len(tokens) + 1):
-        parents.append(_find(model, tokens[len(tokens) - length :]))
+    contexts = [0] + [_find(model, tokens[len(tokens) - k :]) for k in range(1, len(tokens) + 1)]
     if token is None:
-        known = [np.array([parent]) for parent in parents[1:]] or [np.array([-1])]
+        known = [np.array([found]) for found in contexts[1:]] or [np.array([-1])]
         token = int(model.distributions(known)[0].argmax())
     steps: list[BackoffStep] = []
     probability = 1 / model.vocab_size
-    for level, parent in zip(model.levels, parents, strict=False):
-        order = len(steps) + 1
-        found, total, distinct, weight = -1, 0.0, 0, 1.0
-        if parent >= 0 and level.totals[parent] > 0:
-            children = level.counts[level.starts[parent] : level.starts[parent + 1]]
-            total, distinct = float(level.totals[parent]), int(np.count_nonzero(children))
-            weight = float(level.backoff[parent])
-            found = int(
-                look_up(level.keys, np.array([parent]), np.array([token]), model.vocab_size)[0]
-            )
-        count = int(level.counts[found]) if found >= 0 else 0
-        discount = float(level.discounts[min(count, 3)])
-        own = (count - discount) / total if total else 0.0
-        probability = own + weight * probability
-        steps.append(
-            BackoffStep(
-                order=order,
-                context=tuple(int(t) for t in tokens[len(tokens) - order + 1 :]),
-                known=total > 0,
-                total=total,
-                distinct=distinct,
-                count=count,
-                discount=discount,
-                own=own,
-                weight=weight,
-                probability=probability,
-            )
-        )
-    matched = max((step.order - 1 for step in steps if step.known), default=0)
+    for order, (level, found) in enumerate(zip(model.levels, contexts, strict=False), start=1):
+        known_context = tuple(tokens[len(tokens) - order + 1 :].tolist())
+        steps.append(_step(model, level, order, known_context, found, token, probability))
+        probability = steps[-1].probability
     return Explanation(
-        context=tuple(int(t) for t in tokens),
+        context=tuple(tokens.tolist()),
         token=token,
         probability=probability,
-        matched=matched,
+        matched=max((step.order - 1 for step in steps if step.known), default=0),
         steps=tuple(reversed(steps)),
         uniform=1 / model.vocab_size,
+    )
+
+
+def _step(
+    model: NgramModel,
+    level: SmoothedLevel,
+    order: int,
+    context: tuple[int, ...],
+    context_id: int,
+    token: int,
+    below: float,
+) -> BackoffStep:
+    """One length of the interpolation; `below` is the probability one length shorter."""
+    known = context_id >= 0 and bool(level.totals[context_id] > 0)
+    if not known:
+        return BackoffStep(order, context, False, 0.0, 0, 0, 0.0, 0.0, 1.0, below)
+    followers = level.counts[level.starts[context_id] : level.starts[context_id + 1]]
+    parent, last = np.array([context_id]), np.array([token])
+    found = int(look_up(level.keys, parent, last, model.vocab_size)[0])
+    count = int(level.counts[found]) if found >= 0 else 0
+    discount = float(level.discounts[min(count, 3)])
+    total, weight = float(level.totals[context_id]), float(level.backoff[context_id])
+    own = (count - discount) / total
+    return BackoffStep(
+        order=order,
+        context=context,
+        known=True,
+        total=total,
+        distinct=int(np.count_nonzero(followers)),
+        count=count,
+        discount=discount,
+        own=own,
+        weight=weight,
+        probability=own + weight * below,
     )
 
 

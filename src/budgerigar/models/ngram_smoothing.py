@@ -2,7 +2,9 @@
 
 Both mix each length with the next shorter one, down to a uniform distribution over V tokens:
 
-    p_k(w | c) = max(a(c w) - D(a(c w)), 0) / A(c)  +  backoff(c) p_{k-1}(w | c without its first token)
+    p_k(w | c) = max(a(c w) - D(a(c w)), 0) / A(c)  +  backoff(c) p_{k-1}(w | c')
+
+where c' is the context c without its first token.
 
 Kneser-Ney (Chen & Goodman 1999, eq. 26; "modified", section 4): a is the count at the longest
 length and the number of different left neighbours below it; three discounts D for counts of 1, 2
@@ -44,6 +46,8 @@ class SmoothedLevel:
     """(N_k,) as in `CountedLevel`"""
     discounts: Floats
     """(4,) what is taken from a count of 0, 1, 2, 3 or more"""
+    estimated: bool
+    """whether the discounts come from the counts; else they are 0.5, 1, 1.5"""
     starts: Ints
     """(N_{k-1} + 1,) continuations of context j are entries starts[j] to starts[j + 1]"""
     totals: Floats
@@ -92,63 +96,52 @@ def discounts_of(counts: Ints) -> tuple[Floats, bool]:
 
 def smooth_level(
     counted: CountedLevel,
-    counts: Ints,
-    shorter: Floats,
-    n_contexts: int,
+    below: SmoothedLevel | None,
+    longest: bool,
     vocab_size: int,
     smoothing: Smoothing,
-) -> tuple[SmoothedLevel, bool]:
-    """One length k, given the probabilities (N_{k-1},) of length k - 1; uniform 1/V below k = 1.
-
-    -> the level, and whether its own discounts could be used
-    """
-    usable = True
-    discounts = np.zeros(4)
-    if smoothing == "kneser-ney":
-        discounts, usable = discounts_of(counts)
-    starts = np.searchsorted(counted.keys, np.arange(n_contexts + 1, dtype=np.int64) * vocab_size)
-    taken = discounts[np.minimum(counts, 3)]
+) -> SmoothedLevel:
+    """One length k on top of length k - 1; for k = 1 (`below` None), on top of uniform 1/V."""
+    counts = counts_for(counted, smoothing, longest)
+    shorter = np.array([1 / vocab_size]) if below is None else below.probabilities
+    starts = np.searchsorted(counted.keys, np.arange(len(shorter) + 1) * vocab_size)
     totals = _sums(counts.astype(np.float64), starts)
+    discounts, estimated = np.zeros(4), True
     if smoothing == "kneser-ney":
+        discounts, estimated = discounts_of(counts)
+        taken = discounts[np.minimum(counts, 3)]
         freed = _sums(taken, starts)
     else:
+        taken = np.zeros(len(counts))
         freed = _sums((counts > 0).astype(np.float64), starts)
         totals = totals + freed
     seen = totals > 0
-    backoff = np.divide(freed, totals, out=np.ones(n_contexts), where=seen)
+    backoff = np.divide(freed, totals, out=np.ones(len(totals)), where=seen)
     parents = counted.keys // vocab_size
-    below = shorter[counted.suffixes]
     own = np.divide(counts - taken, totals[parents], out=np.zeros(len(counts)), where=seen[parents])
-    return (
-        SmoothedLevel(
-            keys=counted.keys,
-            counts=counts,
-            suffixes=counted.suffixes,
-            discounts=discounts,
-            starts=starts,
-            totals=totals,
-            backoff=backoff,
-            probabilities=own + backoff[parents] * below,
-        ),
-        usable,
+    return SmoothedLevel(
+        keys=counted.keys,
+        counts=counts,
+        suffixes=counted.suffixes,
+        discounts=discounts,
+        estimated=estimated,
+        starts=starts,
+        totals=totals,
+        backoff=backoff,
+        probabilities=own + backoff[parents] * shorter[counted.suffixes],
     )
 
 
 def smooth(
     levels: Sequence[CountedLevel], vocab_size: int, smoothing: Smoothing
-) -> tuple[list[SmoothedLevel], list[int]]:
-    """All lengths from the shortest; and those whose discounts fell back to 0.5, 1, 1.5."""
+) -> list[SmoothedLevel]:
+    """All lengths, from the shortest."""
     result: list[SmoothedLevel] = []
-    fell_back: list[int] = []
-    shorter, n_contexts = np.array([1 / vocab_size]), 1
-    for length, counted in enumerate(levels, start=1):
-        counts = counts_for(counted, smoothing, longest=length == len(levels))
-        level, usable = smooth_level(counted, counts, shorter, n_contexts, vocab_size, smoothing)
-        if not usable:
-            fell_back.append(length)
-        result.append(level)
-        shorter, n_contexts = level.probabilities, len(level.keys)
-    return result, fell_back
+    for counted in levels:
+        below = result[-1] if result else None
+        longest = len(result) + 1 == len(levels)
+        result.append(smooth_level(counted, below, longest, vocab_size, smoothing))
+    return result
 
 
 def counts_for(counted: CountedLevel, smoothing: Smoothing, longest: bool) -> Ints:

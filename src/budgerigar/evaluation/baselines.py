@@ -1,0 +1,100 @@
+"""The lines to pass: what guessing, single tokens, pairs and the best n-gram reach on a text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from budgerigar import progress
+from budgerigar.evaluation.evaluate import DEFAULT_CONTEXT_LENGTH, evaluate
+from budgerigar.models.configs import NgramConfig
+from budgerigar.models.ngram import NgramModel
+from budgerigar.models.ngram_counts import NgramCounter
+from budgerigar.models.ngram_smoothing import SmoothedLevel, smooth_level
+from budgerigar.text.store import TokenStore
+
+COUNTED_TOKENS = 5_000_000
+"""Tokens of the training text that are counted: about 10 seconds and 1 GB at order 7."""
+
+CHOSEN_ON = 1_000_000
+"""Tokens of the validation text on which orders are compared."""
+
+
+def baselines(
+    train_store: TokenStore,
+    validation_store: TokenStore,
+    orders: Sequence[int] = (3, 4, 5, 6, 7),
+    *,
+    vocab_size: int | None = None,
+    context_length: int | None = None,
+    max_tokens: int = COUNTED_TOKENS,
+) -> dict[str, float]:
+    """Nats per token of simple rivals on `validation_store`, by name, worst first.
+
+    "uniform" (ln V), "unigram", "bigram" (Witten-Bell), "order-N n-gram" (modified Kneser-Ney of
+    the order that does best there, so a demanding rival) and the same "…, streaming"; all but the
+    last windowed by `context_length` (default 256). `vocab_size`: default, the largest id + 1.
+    Longer training texts are counted up to `max_tokens`, and the names say so.
+    """
+    if vocab_size is None:
+        vocab_size = 1 + max(int(np.max(s.tokens)) for s in (train_store, validation_store))
+    window = context_length or DEFAULT_CONTEXT_LENGTH
+    end_id = train_store.end_id
+    counter = NgramCounter(np.asarray(train_store.tokens[:max_tokens]), vocab_size, end_id)
+    cut = train_store.n_tokens > max_tokens
+    words = f" (first {max_tokens / 1e6:g} M tokens)" if cut else ""
+    found = {"uniform": math.log(vocab_size)}
+    for order, name in ((1, "unigram"), (2, "bigram")):
+        config = NgramConfig(vocab_size, order, "witten-bell")
+        model = NgramModel.from_counts(counter.count_to(order), config, end_id)
+        found[name + words] = _loss(model, validation_store, window)
+    best = best_ngram(counter, validation_store, orders, window)
+    name = f"order-{best.config.order} n-gram"
+    found[name + words] = _loss(best, validation_store, window)
+    found[f"{name}, streaming{words}"] = _loss(best, validation_store, window, streaming=True)
+    return found
+
+
+def best_ngram(
+    counter: NgramCounter,
+    store: TokenStore,
+    orders: Sequence[int] = (3, 4, 5, 6, 7),
+    context_length: int = DEFAULT_CONTEXT_LENGTH,
+) -> NgramModel:
+    """The Kneser-Ney model of the order that does best on `store` (its first million tokens).
+
+    All orders share one set of counts; from the first order that does worse than the one before,
+    longer ones are not tried.
+    """
+    vocab_size, end_id = counter.vocab_size, counter.end_id
+    sample = np.asarray(store.tokens[:CHOSEN_ON], dtype=np.int64)
+    usable = (np.arange(len(sample)) - 1) % context_length + 1
+    usable[:1] = 0
+    below: list[SmoothedLevel] = []
+    best, least = None, math.inf
+    with progress.track("trying n-grams", len(orders), "orders") as job:
+        for order in sorted(orders):
+            counted = counter.count_to(order)
+            for shorter in counted[len(below) : order - 1]:
+                last = below[-1] if below else None
+                below.append(smooth_level(shorter, last, False, vocab_size, "kneser-ney"))
+            last = below[order - 2] if order > 1 else None
+            top = smooth_level(counted[-1], last, True, vocab_size, "kneser-ney")
+            config = NgramConfig(vocab_size, order, "kneser-ney")
+            model = NgramModel(config, [*below[: order - 1], top], end_id)
+            loss = float(model.score(sample, usable)[0][1:].sum())
+            job.advance(order=order)
+            if loss >= least:
+                break
+            best, least = model, loss
+    assert best is not None, "there is at least one order"
+    return best
+
+
+def _loss(
+    model: NgramModel, store: TokenStore, context_length: int, streaming: bool = False
+) -> float:
+    result = evaluate(model, store, context_length=context_length, streaming=streaming)
+    return result.nats_per_token

@@ -1,0 +1,206 @@
+"""The loss of every token of a text, in order, by the quickest way a model offers.
+
+Three ways, one result: an n-gram looks all tokens up at once; a network with `forward` reads
+windows in batches; any other next-token model is stepped through with `start` and `step`. In all of
+them the first token of the text is given, and an `<end>` among the inputs opens a document that
+sees nothing before it.
+
+Shapes: B batch, T positions, V vocab_size; a text of n tokens has n - 1 targets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from budgerigar.evaluation.windows import NOT_SCORED, TokenSource, segments, streaming_windows
+from budgerigar.models.base import NextTokenModel
+from budgerigar.models.ngram import NgramModel
+from budgerigar.text.batches import Batch, evaluation_windows
+
+Forward = Callable[..., Tensor]
+
+LOGITS_AT_ONCE = 1 << 26
+"""Logits per batch (256 MB in float32): with large vocabularies batches get smaller."""
+
+NGRAM_TOKENS_AT_ONCE = 1 << 20
+
+
+@dataclass(frozen=True)
+class LossBlock:
+    """Losses of consecutive targets (m,)."""
+
+    targets: NDArray[np.int64]
+    nats: NDArray[np.float64]
+    correct: NDArray[np.bool_]
+    """the target was the most probable token"""
+    ranks: NDArray[np.int64] | None = None
+    """1: most probable; ties in the order of their ids. Only where they were asked for"""
+
+
+def losses(
+    network: NextTokenModel,
+    store: TokenSource,
+    context_length: int,
+    batch_size: int = 32,
+    streaming: bool = False,
+    device: torch.device | str | None = None,
+    forward: Forward | None = None,
+    ranks: bool = False,
+) -> Iterator[LossBlock]:
+    """Blocks that together hold every target of `store` once, in order."""
+    if isinstance(network, NgramModel) and forward is None and not ranks:
+        return _by_lookup(network, store, context_length, streaming)
+    rows = max(1, min(batch_size, LOGITS_AT_ONCE // (context_length * network.vocab_size)))
+    place = torch.device(device) if device is not None else network.device
+    if forward is None and network.context_length is not None:
+        # A network of positions: one pass over a window gives all its logits.
+        forward = network if isinstance(network, nn.Module) else getattr(network, "forward", None)
+    if forward is not None:
+        return _by_forward(network, forward, store, context_length, rows, streaming, place, ranks)
+    return _by_steps(network, store, context_length, rows, streaming, place, ranks)
+
+
+def _by_lookup(
+    network: NgramModel, store: TokenSource, context_length: int, streaming: bool
+) -> Iterator[LossBlock]:
+    overlap = network.config.order - 1
+    for begin in range(1, store.n_tokens, NGRAM_TOKENS_AT_ONCE):
+        stop = min(begin + NGRAM_TOKENS_AT_ONCE, store.n_tokens)
+        first = max(0, begin - overlap)
+        tokens = np.asarray(store.tokens[first:stop], dtype=np.int64)
+        usable = None
+        if not streaming:
+            usable = (np.arange(first, stop, dtype=np.int64) - 1) % context_length + 1
+            usable[: 1 if first == 0 else 0] = 0
+        nats, guess = network.score(tokens, usable, best=True)
+        kept = slice(begin - first, None)
+        targets = tokens[kept]
+        yield LossBlock(targets, nats[kept], guess[kept] == targets)
+
+
+def _by_forward(
+    network: NextTokenModel,
+    forward: Callable[..., Any],
+    store: TokenSource,
+    context_length: int,
+    rows: int,
+    streaming: bool,
+    device: torch.device,
+    ranks: bool,
+) -> Iterator[LossBlock]:
+    windows = streaming_windows if streaming else evaluation_windows
+    with _looking_only(network):
+        for batch in windows(store, context_length, rows):
+            tokens = torch.as_tensor(batch.tokens).to(device, torch.int64)
+            logits = forward(tokens, **_document_fields(batch, device))
+            targets = torch.as_tensor(batch.targets).to(device, torch.int64)
+            scored = targets != NOT_SCORED
+            yield measure(logits[scored], targets[scored], ranks)
+
+
+def _document_fields(batch: Batch, device: torch.device) -> dict[str, Tensor | None]:
+    names = ("document_ids", "positions")
+    fields = {name: getattr(batch, name) for name in names}
+    return {
+        name: None if value is None else torch.as_tensor(value).to(device)
+        for name, value in fields.items()
+    }
+
+
+def _by_steps(
+    network: NextTokenModel,
+    store: TokenSource,
+    context_length: int,
+    rows: int,
+    streaming: bool,
+    device: torch.device,
+    ranks: bool,
+) -> Iterator[LossBlock]:
+    """Segments as rows of a batch: windows cut at documents, or whole documents when streaming."""
+    carried = streaming and network.context_length is None
+    pieces = segments(store, None if carried else context_length, overlapping=streaming)
+    with _looking_only(network):
+        for begin in range(0, len(pieces), rows):
+            batch = pieces[begin : begin + rows]
+            yield from _step_through(network, store, batch, context_length, device, ranks)
+
+
+def _step_through(
+    network: NextTokenModel,
+    store: TokenSource,
+    pieces: list[tuple[int, int, int]],
+    chunk: int,
+    device: torch.device,
+    ranks: bool,
+) -> Iterator[LossBlock]:
+    """Losses of (begin, first scored, stop), side by side, `chunk` tokens a step."""
+    found: list[list[LossBlock]] = [[] for _ in pieces]
+    places = [begin for begin, _, _ in pieces]
+    alive = list(range(len(pieces)))
+    state = network.start(len(pieces))
+    while alive:
+        sizes = [min(chunk, pieces[row][2] - places[row]) for row in alive]
+        tokens = torch.zeros(len(alive), max(sizes), dtype=torch.int64)
+        for line, (row, size) in enumerate(zip(alive, sizes, strict=True)):
+            tokens[line, :size] = _read(store, places[row], places[row] + size)
+        lengths = torch.tensor(sizes, device=device)
+        logits, state = network.step(tokens.to(device), state, lengths=lengths, all_positions=True)
+        for line, (row, size) in enumerate(zip(alive, sizes, strict=True)):
+            begin, stop = places[row], places[row] + size
+            first = max(begin, pieces[row][1])
+            if first < stop:
+                targets = _read(store, first + 1, stop + 1).to(device)
+                found[row].append(measure(logits[line, first - begin : size], targets, ranks))
+            places[row] = stop
+        left = [line for line, row in enumerate(alive) if places[row] < pieces[row][2]]
+        if left and len(left) < len(alive):
+            state = state.select(torch.tensor(left, device=device))
+        alive = [alive[line] for line in left]
+    for blocks in found:
+        yield from blocks
+
+
+def _read(store: TokenSource, begin: int, stop: int) -> Tensor:
+    return torch.from_numpy(np.asarray(store.tokens[begin:stop]).astype(np.int64))
+
+
+def measure(logits: Tensor, targets: Tensor, ranks: bool = False) -> LossBlock:
+    """Losses of `targets` (m,) under `logits` (m, V): true cross-entropy, nothing smoothed."""
+    logits = logits.float()
+    nats = nn.functional.cross_entropy(logits, targets, reduction="none").double()
+    place: NDArray[np.int64] | None = None
+    if ranks:
+        own = logits.gather(1, targets[:, None])
+        ids = torch.arange(logits.shape[1], device=logits.device)
+        ahead = (logits > own) | ((logits == own) & (ids < targets[:, None]))
+        place = (1 + ahead.sum(dim=1)).cpu().numpy()
+        correct = place == 1
+    else:
+        correct = (logits.argmax(dim=1) == targets).cpu().numpy()
+    return LossBlock(targets.cpu().numpy(), nats.cpu().numpy(), correct, place)
+
+
+@contextmanager
+def _looking_only(network: object) -> Iterator[None]:
+    """No gradients and no dropout; every module's mode is put back afterwards.
+
+    Not `inference_mode`: tables that a module builds on first use would be useless in training.
+    """
+    modules: Iterable[nn.Module] = network.modules() if isinstance(network, nn.Module) else ()
+    modes = [(module, module.training) for module in modules]
+    for module, _ in modes:
+        module.training = False
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for module, mode in modes:
+            module.training = mode

@@ -1,0 +1,58 @@
+"""The loss and the rank of every token of a short text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from budgerigar.errors import UserError
+from budgerigar.evaluation.evaluate import DEFAULT_CONTEXT_LENGTH
+from budgerigar.evaluation.losses import losses
+from budgerigar.models.base import NextTokenModel
+
+
+class TokenScores(NamedTuple):
+    """One entry per scored token."""
+
+    nats: NDArray[np.float64]
+    """-ln p"""
+    ranks: NDArray[np.int64]
+    """1: it was the most probable token"""
+
+
+@dataclass(frozen=True)
+class _Ids:
+    """Ids in memory, read like a token store."""
+
+    tokens: NDArray[np.int64]
+    end_id: int | None
+
+    @property
+    def n_tokens(self) -> int:
+        return len(self.tokens)
+
+
+def score_ids(
+    network: NextTokenModel, ids: Sequence[int], start_id: int | None = None
+) -> TokenScores:
+    """How surprising each of `ids` was to the model, given those before it.
+
+    `start_id` (`<end>`, for models that learnt documents) comes before the first, which is then
+    scored too; without it the first id is only given: entry 0 belongs to `ids[1]`. Texts longer
+    than the context are read in windows that overlap by half.
+    """
+    given = list(ids) if start_id is None else [start_id, *ids]
+    wrong = next((i for i in given if not 0 <= i < network.vocab_size), None)
+    if wrong is not None:
+        raise UserError(f"id {wrong} is outside the vocabulary of {network.vocab_size} tokens")
+    if len(given) < 2:
+        return TokenScores(np.zeros(0), np.zeros(0, dtype=np.int64))
+    length = network.context_length or DEFAULT_CONTEXT_LENGTH
+    store = _Ids(np.asarray(given, dtype=np.int64), start_id)
+    blocks = list(losses(network, store, length, streaming=True, ranks=True))
+    ranks = [block.ranks for block in blocks if block.ranks is not None]
+    return TokenScores(np.concatenate([block.nats for block in blocks]), np.concatenate(ranks))
