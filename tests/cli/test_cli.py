@@ -26,8 +26,7 @@ FLAGS_EVERYWHERE = ("--quiet", "--debug", "--help")
 
 def test_the_commands_are_those_of_the_design() -> None:
     built = {
-        group: [f"{row.name} {row.usage}".strip() for row in rows]
-        for group, rows in GROUPS.items()
+        group: [f"{row.name} {row.usage}".strip() for row in rows] for group, rows in GROUPS.items()
     }
     assert built == EXPECTED
 

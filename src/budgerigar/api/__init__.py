@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from budgerigar.api.cards import card, eject
     from budgerigar.api.data import check, get, listing
+    from budgerigar.api.looking import busiest_head, guesses, heads_in_words
     from budgerigar.api.model import Model, Score, load
     from budgerigar.api.training import Run, train
 
@@ -19,10 +20,13 @@ _HOMES = {
     "Model": "model",
     "Run": "training",
     "Score": "model",
+    "busiest_head": "looking",
     "card": "cards",
     "check": "data",
     "eject": "cards",
     "get": "data",
+    "guesses": "looking",
+    "heads_in_words": "looking",
     "listing": "data",
     "load": "model",
     "train": "training",
@@ -32,10 +36,13 @@ __all__ = [
     "Model",
     "Run",
     "Score",
+    "busiest_head",
     "card",
     "check",
     "eject",
     "get",
+    "guesses",
+    "heads_in_words",
     "listing",
     "load",
     "train",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from budgerigar.api.data import get
 from budgerigar.api.model import Model
 from budgerigar.training.recipe import Recipe, load_recipe, override
 
@@ -32,50 +33,83 @@ def train(
     out: str | Path | None = None,
     resume: str | Path | None = None,
     start_from: str | Path | None = None,
-    text: Mapping[str, Any] | None = None,
-    model: Mapping[str, Any] | None = None,
-    training: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
     callbacks: Sequence[Any] = (),
+    **more_settings: Any,
 ) -> Run:
     """Train on text files (or a folder, or a corpus of the catalogue) and return the run.
 
-    Each overrides the one before: `recipe`, the `config` file, the settings in `text`, `model`
-    and `training` (by the names of the recipe's parts). Without a recipe the plan is made from
-    the text, this machine's speed and `minutes` (default 10). `resume` goes on with a run;
-    `start_from` begins with another run's weights.
+    Each overrides the one before: `recipe`, the `config` file, the settings. A setting is any field
+    of a recipe, by its name (`train("my.txt", n_layers=6)`) or in parts (`settings={"training":
+    {"steps": 100}}`). Without a recipe the plan is made from the text, this machine's speed and
+    `minutes` (default 10). `resume` goes on with a run; `start_from` begins with another's weights.
 
     Raises:
         UserError: nothing to learn from, an unreadable file, settings without meaning.
     """
     from budgerigar.training.run import train as train_run
 
-    changes = {"text": text, "model": model, "training": training}
-    settings = {part: dict(values) for part, values in changes.items() if values}
-    done: TrainedRun = train_run(
-        _resolve(recipe, config, settings),
-        files=[Path(file) for file in files],
-        corpus=corpus,
-        out=None if out is None else Path(out),
+    if resume is not None:
+        changes = {**_flat(settings or {}), **more_settings}
+        if minutes is not None:
+            changes["minutes"] = minutes
+        return _run_of(train_run(resume=resume, settings=changes, callbacks=callbacks))
+    layers = [layer for layer in (settings, more_settings) if layer]
+    if corpus == "stories" and recipe is None:
+        recipe = "stories"
+    base = _resolve(recipe, config, layers, corpus)
+    paths = [Path(file) for file in files]
+    if corpus is not None and base is None:
+        paths = list(get(corpus).files.values())
+    done = train_run(
+        base,
+        paths,
+        out=out,
         minutes=minutes,
-        resume=resume,
+        settings=None if base is not None else _nested(layers),
         start_from=start_from,
         callbacks=callbacks,
     )
-    return Run(_model_of(done), done.report, done.folder)
+    return _run_of(done)
 
 
 def _resolve(
-    recipe: str | Path | Recipe | None, config: str | Path | None, settings: Mapping[str, Any]
+    recipe: str | Path | Recipe | None,
+    config: str | Path | None,
+    layers: Sequence[Mapping[str, Any]],
+    corpus: str | None,
 ) -> Recipe | None:
-    """Recipe < config file < settings; None when nothing at all was asked for."""
-    if recipe is None and config is None and not settings:
+    """Recipe < config file < settings; None where the plan is to be made from the text."""
+    if recipe is None and config is None:
         return None
     base = recipe if isinstance(recipe, Recipe) else load_recipe(recipe) if recipe else Recipe()
-    return override(base, config, settings or None)
+    chosen = {"text": {"corpus": corpus}} if corpus else None
+    return override(base, config, *layers, chosen)
 
 
-def _model_of(done: TrainedRun) -> Model:
+def _nested(layers: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """All settings as one mapping for the plan; later ones win."""
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        for name, value in layer.items():
+            if isinstance(value, Mapping):
+                merged[name] = {**merged.get(name, {}), **value}
+            else:
+                merged[name] = value
+    return merged or None
+
+
+def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings without their parts, as resuming takes them."""
+    found: dict[str, Any] = {}
+    for name, value in settings.items():
+        found.update(value if isinstance(value, Mapping) else {name: value})
+    return found
+
+
+def _run_of(done: TrainedRun) -> Run:
     from budgerigar.formats.run import RunFolder
 
     run = RunFolder.open(done.folder)
-    return Model(done.network, done.tokenizer, run.config(), run.recipe(), done.folder)
+    model = Model(done.network, done.tokenizer, run.config(), run.recipe(), done.folder)
+    return Run(model, done.report, done.folder)

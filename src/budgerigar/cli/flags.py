@@ -55,9 +55,8 @@ def parse(command: Command, module: ModuleType, arguments: list[str]) -> argpars
     options, extra = parser.parse_known_intermixed_args(before + after)
     _refuse_unknown(parser, extra)
     for name in COMMON:
-        if name not in module.USES and _given(options, name):
-            note = f"--{name} has no effect on `budgie {command.name}`"
-            print(f"note: {note}", file=sys.stderr)
+        if name not in (*module.USES, "quiet", "debug") and _given(options, name):
+            print(f"note: --{name} has no effect on `budgie {command.name}`", file=sys.stderr)
     return options
 
 

@@ -34,7 +34,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--end-probability",
         action="store_true",
-        help="also print, on stderr, the model's probability that the text ends after each token",
+        help="print, on stderr, the probability that the text ends at each new token",
     )
     add_dataclass(parser, SamplingOptions, "how tokens are chosen", "sampling", ("seed", "stop"))
 
@@ -47,43 +47,55 @@ def run(options: argparse.Namespace) -> None:
     if options.stop:
         sampling["stop"] = tuple(options.stop)
     _note_unused(sampling)
-    prompts = _prompts(options)
+    if options.prompts and options.prompt_file:
+        raise UserError("give the prompt as an argument or with --prompt-file, not both")
     if options.samples < 1:
         raise UserError(f"--samples {options.samples} makes no text; it must be at least 1")
 
     from budgerigar import api
 
     model = api.load(options.model, device=options.device or "auto", threads=options.threads)
-    if len(prompts) * options.samples == 1 and not options.json:
-        _stream(model, prompts[0], sampling, options.end_probability)
+    prompts = _prompts(options)
+    if len(prompts) * options.samples == 1 and not (options.json or options.end_probability):
+        _stream(model, prompts[0], sampling)
         return
-    texts = model.generate_many(prompts, samples=options.samples, **sampling)
+    made = model.generate_many(
+        prompts, samples=options.samples, show_end=options.end_probability, **sampling
+    )
     if options.json:
         from budgerigar.cli.output import print_json
 
-        rows = zip([p for p in prompts for _ in range(options.samples)], texts, strict=True)
-        print_json({"continuations": [{"prompt": p, "continuation": t} for p, t in rows]})
+        print_json({"continuations": [_as_dict(one, options.end_probability) for one in made]})
         return
-    for number, text in enumerate(texts):
-        prompt = prompts[number // options.samples]
-        print(f"{'' if number == 0 else chr(10)}--- {number + 1}")
-        print(prompt + text)
+    for number, one in enumerate(made):
+        print(f"{'' if number == 0 else chr(10)}--- {number + 1} of {len(made)}")
+        print(one.prompt + one.text)
+        if options.end_probability:
+            _print_end(model, one)
 
 
-def _stream(model: Any, prompt: str, sampling: dict[str, Any], end_probability: bool) -> None:
+def _stream(model: Any, prompt: str, sampling: dict[str, Any]) -> None:
+    """The prompt and, as it is made, its continuation."""
     print(prompt, end="", flush=True)
     for piece in model.stream(prompt, **sampling):
         print(piece, end="", flush=True)
     print()
-    if end_probability:
-        for piece, probability in model.end_probabilities(prompt, **sampling):
-            print(f"P(end after {piece!r}) = {probability:.4f}", file=sys.stderr)
+
+
+def _print_end(model: Any, one: Any) -> None:
+    """Each new token with the probability that the text ends there instead."""
+    pieces = model.tokenizer.pieces([step.token for step in one.steps])
+    for piece, step in zip(pieces, one.steps, strict=True):
+        print(f"P(end) {step.p_end:.4f} where {piece} came", file=sys.stderr)
+
+
+def _as_dict(one: Any, with_end: bool) -> dict[str, Any]:
+    fields = {"prompt": one.prompt, "continuation": one.text, "finish": one.finish}
+    return {**fields, "p_end": [step.p_end for step in one.steps]} if with_end else fields
 
 
 def _prompts(options: argparse.Namespace) -> list[str]:
     """The prompts, from the one place that holds some."""
-    if options.prompts and options.prompt_file:
-        raise UserError("give the prompt as an argument or with --prompt-file, not both")
     if options.prompt_file:
         from budgerigar.text.reading import read_text
 

@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> None:
         out=options.out,
         resume=options.resume,
         start_from=options.start_from,
-        **settings,
+        settings=settings,
     )
     print(run.folder)
     if not options.quiet:

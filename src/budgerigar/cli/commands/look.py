@@ -1,0 +1,126 @@
+"""What each head attends to in a text, recomputed from the tensors that the model used.
+
+A row is a query (the token that looks), a column a key (the token looked at). Without a flag: the
+heads in a list, and the heat map of the one that looks back hardest. --out draws a picture: PNG,
+SVG or one offline HTML file, by its ending.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from budgerigar.cli.flags import whole_number
+from budgerigar.errors import UserError
+
+USES = ("out", "device", "threads")
+EXAMPLES = """A word that occurs twice is written it#2 (its second place); a number is a position.
+
+examples:
+  budgie look last "Mei has a rabbit ; it has long ears ."
+  budgie look last "…" --link it rabbit              which head links the two words
+  budgie look last "…" --head L1.H2 --step it        the four steps for one token, in numbers
+  budgie look last "…" --grid --out heads.png        every head in one picture
+  budgie look last "…" --surprise                    each token by its nats
+  budgie look last "…" --head-off L1.H2              what the model guesses without that head"""
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """What to look at."""
+    parser.add_argument("model", metavar="RUN", help="a run's folder, or last")
+    parser.add_argument("text", metavar="TEXT", help="the text that the model reads")
+    add = parser.add_argument_group("what to show").add_argument
+    add("--head", metavar="NAME", help="one head, as L2.H3 (layers and heads count from 0)")
+    add("--layer", metavar="N", type=whole_number, help="every head of one layer")
+    add("--grid", action="store_true", help="every head of every layer")
+    add("--link", nargs=2, metavar=("A", "B"), help="heads by how much word A looks at word B")
+    add("--step", metavar="QUERY", help="the four steps of attention for one token, in numbers")
+    add("--surprise", action="store_true", help="the text, each token coloured by its nats")
+    add("--head-off", action="append", metavar="NAME", help="switch a head off (repeatable)")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Trace the text, show what was asked for."""
+    chosen = [f"--{n}" for n in ("head", "grid") if getattr(options, n)]
+    chosen += ["--layer"] if options.layer is not None else []
+    if len(chosen) > 1:
+        raise UserError(f"{' and '.join(chosen)} ask for different pictures; give one of them")
+    if options.out and Path(options.out).exists():
+        raise UserError(f"{options.out} exists already; choose another --out or remove it")
+
+    from budgerigar import api
+
+    model = api.load(options.model, device=options.device or "auto", threads=options.threads)
+    if options.head_off:
+        _show_edit(model, options)
+        model = model.edited(off=tuple(options.head_off))
+    trace = model.trace(options.text)
+    if options.surprise:
+        from budgerigar.inspection.surprise import surprise_text
+
+        print(surprise_text(trace.surprise()))
+    if options.link:
+        links = trace.links(*(_word(word, trace) for word in options.link))
+        print(links)
+        options.head = options.head or links[0].name
+    if options.step:
+        head = options.head or api.busiest_head(trace)
+        print(trace.attention(head).step_text(_word(options.step, trace)))
+    if options.out:
+        print(_draw(trace, options))
+    elif not (options.link or options.step or options.surprise):
+        _show_heads(trace, options)
+
+
+def _word(text: str, trace: Any) -> str | int:
+    """A number that is no word of the text is a position."""
+    is_number = text.removeprefix("-").isdigit()
+    return int(text) if is_number and text not in trace.text.split() else text
+
+
+def _show_heads(trace: Any, options: argparse.Namespace) -> None:
+    """Heat maps in the terminal."""
+    from budgerigar import api
+
+    if options.grid or options.layer is not None:
+        names = [head.name for head in trace.heads(options.layer)]
+    elif options.head:
+        names = [options.head]
+    else:
+        names = [api.busiest_head(trace)]
+        print(api.heads_in_words(trace))
+        print()
+    for name in names:
+        print(trace.attention(name))
+        print()
+    if len(names) == 1 and not options.quiet:
+        more = "other heads: --head NAME, --layer N, --grid; a picture: --out heads.png"
+        print(more, file=sys.stderr)
+
+
+def _draw(trace: Any, options: argparse.Namespace) -> Path:
+    """Write the picture and return its path."""
+    out = Path(options.out)
+    if out.suffix == ".html":
+        return Path(trace.html(out))
+    if out.suffix not in (".png", ".svg", ".pdf"):
+        raise UserError(f"{out}: a picture's name ends in .png, .svg, .pdf or .html")
+    return Path(trace.heatmap(out, head=options.head, layer=options.layer))
+
+
+def _show_edit(model: Any, options: argparse.Namespace) -> None:
+    """The guess for the next token with all heads and without some."""
+    from budgerigar import api
+    from budgerigar.cli.output import table
+
+    off = tuple(options.head_off)
+    with_all = api.guesses(model, options.text)
+    without = api.guesses(model.edited(off=off), options.text)
+    rows: list[tuple[str, ...]] = [("all heads", "", f"without {', '.join(off)}", "")]
+    for (word, p), (other, q) in zip(with_all, without, strict=True):
+        rows.append((word, f"{p:.3f}", other, f"{q:.3f}"))
+    print("what the model guesses next")
+    print(table(rows))
+    print()
