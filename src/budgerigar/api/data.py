@@ -33,12 +33,14 @@ def check(
 
 def listing() -> dict[str, dict[str, Any]]:
     """Corpora, recipes, papers' shapes and runs: name -> what there is to say about it."""
+    from budgerigar.models.papers import papers
     from budgerigar.text.catalogue import catalogue
     from budgerigar.training.recipe import load_recipe, recipe_names
 
     return {
         "corpora": {name: vars(entry) for name, entry in catalogue().items()},
         "recipes": {name: {"about": load_recipe(name).about} for name in recipe_names()},
+        "papers": {name: {"about": about} for name, about in papers().items()},
         "runs": {path.name: {"folder": path} for path in runs()},
     }
 

@@ -20,7 +20,7 @@ from budgerigar.generation.streaming import generate_texts, stream_text
 
 if TYPE_CHECKING:
     from budgerigar.evaluation.evaluate import Evaluation
-    from budgerigar.inspection.trace import Trace
+    from budgerigar.inspection.traces import Trace
     from budgerigar.text.tokenizers import Tokenizer
 
 
@@ -182,25 +182,37 @@ class Model:
 
     # -- looking -----------------------------------------------------------------------------------
     def trace(self, text: str | Sequence[int]) -> Trace:
-        """Every intermediate value of one pass over `text`; see `inspection.trace`."""
-        from budgerigar.inspection import trace
+        """Every intermediate value of one pass over `text`; see `inspection.traces`."""
+        from budgerigar.inspection.traces import trace
 
-        return trace(self.network, self.tokenizer, text, start_id=self.start_id)
+        name = "" if self.folder is None else self.folder.name
+        return trace(self.network, self.tokenizer, text, start_id=self.start_id, name=name)
 
     def edited(
         self,
-        off: Sequence[str] = (),
+        off: str | Sequence[str] = (),
         of: str | None = None,
         kind: str | None = None,
         how: Literal["zero", "mean", "resample"] = "zero",
         replace: Mapping[str, Any] | None = None,
+        reference: str | None = None,
     ) -> Model:
-        """A view with some heads switched off or values replaced; the original never changes."""
-        from budgerigar.inspection import edited_network
+        """A view with some heads switched off or values replaced; the original never changes.
 
-        network = edited_network(
-            self.network, off=tuple(off), of=of, kind=kind, how=how, replace=dict(replace or {})
+        `how`: "zero", or "mean" and "resample", which take from the text `reference`.
+        """
+        from budgerigar.inspection.editing import EditedNetwork, plan_edit
+
+        edit = plan_edit(
+            self.network,
+            off,
+            how,
+            of=of,
+            kind=kind,
+            replace=replace,
+            reference=None if reference is None else self.encode(reference),
         )
+        network = EditedNetwork(self.network, edit)
         return Model(network, self.tokenizer, self.settings, self.recipe, self.folder)
 
 

@@ -30,7 +30,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
     ),
     "data": (
         Command("get", "NAME", "fetch a corpus of the catalogue"),
-        Command("list", "", "corpora, recipes and papers' shapes, and your runs"),
+        Command("list", "", "corpora, recipes, papers' shapes, your runs"),
         Command("check", "FILE…", "what a text file is like, before training on it"),
     ),
 }

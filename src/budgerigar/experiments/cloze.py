@@ -70,8 +70,8 @@ def next_logits(network: Any, rows: Sequence[Sequence[int]]) -> torch.Tensor:
     padded = [[*row, *[0] * (longest - len(row))] for row in rows]
     tokens = torch.tensor(padded, dtype=torch.int64, device=network.device)
     lengths = torch.tensor([len(row) for row in rows], device=network.device)
-    logits, _ = network.step(tokens, network.start(len(rows)), lengths=lengths)
-    return logits  # type: ignore[no-any-return]
+    logits: torch.Tensor = network.step(tokens, network.start(len(rows)), lengths=lengths)[0]
+    return logits
 
 
 @torch.inference_mode()

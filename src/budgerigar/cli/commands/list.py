@@ -1,8 +1,11 @@
-"""Corpora of the catalogue with size and licence, recipes, and the runs in this folder."""
+"""Corpora of the catalogue with size and licence, recipes, papers' shapes, and the runs in this
+folder. LIST is corpora, recipes, papers or runs.
+"""
 
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 USES = ("json",)
 EXAMPLES = """examples:
@@ -13,14 +16,18 @@ EXAMPLES = """examples:
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Which list."""
     parser.add_argument(
-        "what", nargs="?", choices=("corpora", "recipes", "runs"), help="one list only"
+        "what",
+        nargs="?",
+        choices=("corpora", "recipes", "papers", "runs"),
+        help="one list only",
+        metavar="LIST",
     )
 
 
 def run(options: argparse.Namespace) -> None:
     """Print each list as a small table."""
     from budgerigar.api.data import listing
-    from budgerigar.cli.output import print_json, size, table
+    from budgerigar.cli.output import print_json, table
 
     lists = listing()
     if options.what:
@@ -30,14 +37,15 @@ def run(options: argparse.Namespace) -> None:
         return
     blocks = []
     for title, entries in lists.items():
-        if title == "corpora":
-            rows = [
-                (name, size(e["bytes"]) if e.get("bytes") else "", e.get("licence", ""), e["about"])
-                for name, e in entries.items()
-            ]
-        elif title == "recipes":
-            rows = [(name, e["about"].split("\n")[0]) for name, e in entries.items()]
-        else:
-            rows = [(name, str(e["folder"])) for name, e in entries.items()]
+        rows = [(name, *_columns(title, entry)) for name, entry in entries.items()]
         blocks.append(f"{title}\n{table(rows) or '  none yet'}")
     print("\n\n".join(blocks))
+
+
+def _columns(title: str, entry: dict[str, Any]) -> tuple[str, ...]:
+    """What stands beside a name."""
+    from budgerigar.cli.output import size
+
+    if title == "corpora":
+        return size(entry["n_bytes"]), entry["licence"], entry["title"]
+    return (str(entry.get("about") or entry.get("folder")).split("\n")[0],)
