@@ -1,7 +1,7 @@
 """Measuring: losses over windows or the whole stream, bits per byte, baselines, token scores."""
 
 from budgerigar.evaluation.baselines import baselines
-from budgerigar.evaluation.evaluate import Evaluation, evaluate, seen_tokens
+from budgerigar.evaluation.evaluate import Evaluation, evaluate
 from budgerigar.evaluation.scoring import TokenScores, score_ids
 
-__all__ = ["Evaluation", "TokenScores", "baselines", "evaluate", "score_ids", "seen_tokens"]
+__all__ = ["Evaluation", "TokenScores", "baselines", "evaluate", "score_ids"]

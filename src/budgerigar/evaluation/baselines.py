@@ -27,7 +27,6 @@ def baselines(
     validation_store: TokenStore,
     orders: Sequence[int] = (3, 4, 5, 6, 7),
     *,
-    vocab_size: int | None = None,
     context_length: int | None = None,
     max_tokens: int = COUNTED_TOKENS,
 ) -> dict[str, float]:
@@ -35,11 +34,10 @@ def baselines(
 
     "uniform" (ln V), "unigram", "bigram" (Witten-Bell), "order-N n-gram" (modified Kneser-Ney of
     the order that does best there, so a demanding rival) and the same "…, streaming"; all but the
-    last windowed by `context_length` (default 256). `vocab_size`: default, the largest id + 1.
-    Longer training texts are counted up to `max_tokens`, and the names say so.
+    last windowed by `context_length` (default 256). Longer training texts are counted up to
+    `max_tokens`, and the names say so.
     """
-    if vocab_size is None:
-        vocab_size = 1 + max(int(np.max(s.tokens)) for s in (train_store, validation_store))
+    vocab_size = len(train_store.counts)
     window = context_length or DEFAULT_CONTEXT_LENGTH
     end_id = train_store.end_id
     counter = NgramCounter(np.asarray(train_store.tokens[:max_tokens]), vocab_size, end_id)

@@ -77,7 +77,8 @@ def evaluate(
 
     `context_length`: targets per window (default: the model's, or 256 for one without). `forward`:
     called instead of the network's own (compiled, or under autocast) with `tokens`,
-    `document_ids`, `positions`. `seen` (V,): as from `seen_tokens`; counts the rest apart.
+    `document_ids`, `positions`. `seen` (V,): tokens that the training text has (its store's
+    `counts > 0`); the others are counted apart.
     Mode (training or not) and random generators are left as they were.
     """
     n_targets = store.n_tokens - 1
@@ -98,14 +99,6 @@ def evaluate(
     return tally.result(store, streaming)
 
 
-def seen_tokens(store: TokenStore, vocab_size: int) -> NDArray[np.bool_]:
-    """(V,) which tokens occur in `store`: what a model trained on it can know of."""
-    seen = np.zeros(vocab_size, dtype=bool)
-    for begin in range(0, store.n_tokens, 1 << 22):
-        seen[np.asarray(store.tokens[begin : begin + (1 << 22)])] = True
-    return seen
-
-
 def _window_length(network: NextTokenModel, asked: int | None) -> int:
     limit = network.context_length
     if asked is None:
@@ -119,7 +112,8 @@ def _window_length(network: NextTokenModel, asked: int | None) -> int:
 
 
 def _check_ids(network: NextTokenModel, store: TokenStore) -> None:
-    largest = int(np.max(store.tokens))
+    used = np.flatnonzero(store.counts)
+    largest = int(used[-1]) if len(used) else 0
     if largest >= network.vocab_size:
         raise UserError(
             f"token {largest} does not fit the model's vocabulary of {network.vocab_size}: the "

@@ -20,10 +20,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from budgerigar.evaluation.windows import NOT_SCORED, TokenSource, segments, streaming_windows
+from budgerigar.evaluation.windows import segments, streaming_windows
 from budgerigar.models.base import NextTokenModel
 from budgerigar.models.ngram import NgramModel
-from budgerigar.text.batches import Batch, evaluation_windows
+from budgerigar.models.ngram_counts import usable_context
+from budgerigar.text.batches import NOT_SCORED, Batch, evaluation_windows
+from budgerigar.text.store import TokenStore
 
 Forward = Callable[..., Tensor]
 
@@ -47,7 +49,7 @@ class LossBlock:
 
 def losses(
     network: NextTokenModel,
-    store: TokenSource,
+    store: TokenStore,
     context_length: int,
     batch_size: int = 32,
     streaming: bool = False,
@@ -69,17 +71,17 @@ def losses(
 
 
 def _by_lookup(
-    network: NgramModel, store: TokenSource, context_length: int, streaming: bool
+    network: NgramModel, store: TokenStore, context_length: int, streaming: bool
 ) -> Iterator[LossBlock]:
     overlap = network.config.order - 1
     for begin in range(1, store.n_tokens, NGRAM_TOKENS_AT_ONCE):
         stop = min(begin + NGRAM_TOKENS_AT_ONCE, store.n_tokens)
         first = max(0, begin - overlap)
         tokens = np.asarray(store.tokens[first:stop], dtype=np.int64)
-        usable = None
+        usable = usable_context(tokens, store.end_id)[:-1]
         if not streaming:
-            usable = (np.arange(first, stop, dtype=np.int64) - 1) % context_length + 1
-            usable[: 1 if first == 0 else 0] = 0
+            places = np.arange(first, stop, dtype=np.int64)
+            usable = np.minimum(usable, (places - 1) % context_length + 1)
         nats, guess = network.score(tokens, usable, best=True)
         kept = slice(begin - first, None)
         targets = tokens[kept]
@@ -89,7 +91,7 @@ def _by_lookup(
 def _by_forward(
     network: NextTokenModel,
     forward: Callable[..., Any],
-    store: TokenSource,
+    store: TokenStore,
     context_length: int,
     rows: int,
     streaming: bool,
@@ -117,7 +119,7 @@ def _document_fields(batch: Batch, device: torch.device) -> dict[str, Tensor | N
 
 def _by_steps(
     network: NextTokenModel,
-    store: TokenSource,
+    store: TokenStore,
     context_length: int,
     rows: int,
     streaming: bool,
@@ -135,7 +137,7 @@ def _by_steps(
 
 def _step_through(
     network: NextTokenModel,
-    store: TokenSource,
+    store: TokenStore,
     pieces: list[tuple[int, int, int]],
     chunk: int,
     device: torch.device,
@@ -168,7 +170,7 @@ def _step_through(
         yield from blocks
 
 
-def _read(store: TokenSource, begin: int, stop: int) -> Tensor:
+def _read(store: TokenStore, begin: int, stop: int) -> Tensor:
     return torch.from_numpy(np.asarray(store.tokens[begin:stop]).astype(np.int64))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +12,7 @@ from budgerigar.errors import UserError
 from budgerigar.evaluation.evaluate import DEFAULT_CONTEXT_LENGTH
 from budgerigar.evaluation.losses import losses
 from budgerigar.models.base import NextTokenModel
+from budgerigar.text.store import TokenStore
 
 
 class TokenScores(NamedTuple):
@@ -22,18 +22,6 @@ class TokenScores(NamedTuple):
     """-ln p"""
     ranks: NDArray[np.int64]
     """1: it was the most probable token"""
-
-
-@dataclass(frozen=True)
-class _Ids:
-    """Ids in memory, read like a token store."""
-
-    tokens: NDArray[np.int64]
-    end_id: int | None
-
-    @property
-    def n_tokens(self) -> int:
-        return len(self.tokens)
 
 
 def score_ids(
@@ -52,7 +40,9 @@ def score_ids(
     if len(given) < 2:
         return TokenScores(np.zeros(0), np.zeros(0, dtype=np.int64))
     length = network.context_length or DEFAULT_CONTEXT_LENGTH
-    store = _Ids(np.asarray(given, dtype=np.int64), start_id)
+    tokens = np.asarray(given, dtype=np.int64)
+    counts = np.bincount(tokens, minlength=network.vocab_size)
+    store = TokenStore(tokens, n_bytes=0, n_characters=0, end_id=start_id, counts=counts)
     blocks = list(losses(network, store, length, streaming=True, ranks=True))
     ranks = [block.ranks for block in blocks if block.ranks is not None]
     return TokenScores(np.concatenate([block.nats for block in blocks]), np.concatenate(ranks))

@@ -4,37 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice, pairwise
-from typing import Any, Protocol
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from budgerigar.text.batches import Batch
-
-NOT_SCORED = -100
+from budgerigar.text.batches import NOT_SCORED, Batch, gather_windows
+from budgerigar.text.store import TokenStore
 
 
-class TokenSource(Protocol):
-    """What is read of a `TokenStore`."""
-
-    @property
-    def tokens(self) -> Any:
-        """(n,) integers."""
-        ...
-
-    @property
-    def n_tokens(self) -> int:
-        """n."""
-        ...
-
-    @property
-    def end_id(self) -> int | None:
-        """`<end>`, or None for a text without documents."""
-        ...
-
-
-def streaming_windows(store: TokenSource, context_length: int, batch_size: int) -> Iterator[Batch]:
+def streaming_windows(store: TokenStore, context_length: int, batch_size: int) -> Iterator[Batch]:
     """Windows that advance by half a context; each target is scored in the first that holds it.
 
     So every target but those at the very start has at least context_length // 2 tokens before it
@@ -42,39 +20,15 @@ def streaming_windows(store: TokenSource, context_length: int, batch_size: int) 
     """
     windows = _windows(store.n_tokens - 1, context_length, overlapping=True)
     while rows := list(islice(windows, batch_size)):
-        yield _batch(store, rows)
-
-
-def _batch(store: TokenSource, windows: list[tuple[int, int, int]]) -> Batch:
-    width = max(stop - begin for begin, _, stop in windows)
-    tokens = np.zeros((len(windows), width), dtype=np.int64)
-    targets = np.full((len(windows), width), NOT_SCORED, dtype=np.int64)
-    for row, (begin, scored, stop) in enumerate(windows):
-        tokens[row, : stop - begin] = store.tokens[begin:stop]
-        targets[row, scored - begin : stop - begin] = store.tokens[scored + 1 : stop + 1]
-    if store.end_id is None:
-        return Batch(torch.from_numpy(tokens), torch.from_numpy(targets), None, None)
-    ids, positions = document_fields(tokens, store.end_id)
-    return Batch(
-        torch.from_numpy(tokens),
-        torch.from_numpy(targets),
-        torch.from_numpy(ids),
-        torch.from_numpy(positions),
-    )
-
-
-def document_fields(
-    tokens: NDArray[np.int64], end_id: int
-) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Which document each input (B, T) belongs to, and its position there; `end_id` opens one."""
-    opens = tokens == end_id
-    places = np.arange(tokens.shape[1], dtype=np.int64)
-    start = np.maximum.accumulate(np.where(opens, places, 0), axis=1)
-    return np.cumsum(opens, axis=1, dtype=np.int32), places - start
+        begins = np.array([begin for begin, _, _ in rows])
+        batch = gather_windows(store, begins, context_length)
+        done = torch.tensor([[scored - begin] for begin, scored, _ in rows])
+        early = torch.arange(context_length) < done
+        yield batch._replace(targets=batch.targets.masked_fill(early, NOT_SCORED))
 
 
 def segments(
-    store: TokenSource, context_length: int | None, overlapping: bool = False
+    store: TokenStore, context_length: int | None, overlapping: bool = False
 ) -> list[tuple[int, int, int]]:
     """Stretches of inputs that a state reads from its start: (begin, first scored, stop).
 
