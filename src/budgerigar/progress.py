@@ -20,6 +20,11 @@ def set_quiet(quiet: bool) -> None:
     _quiet = quiet
 
 
+def is_quiet() -> bool:
+    """Whether `set_quiet(True)` holds."""
+    return _quiet
+
+
 def note(text: str) -> None:
     """Print one remark on stderr."""
     if not _quiet:
