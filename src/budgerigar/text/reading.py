@@ -116,7 +116,7 @@ def _codec_name(encoding: str) -> str:
         info = None
     name = info.name.replace("_", "-") if info else ""
     # Python's registry also holds byte transformations (hex, zip): not encodings of text.
-    if info is None or not info._is_text_encoding or name in _NOT_TEXT:  # type: ignore[attr-defined]
+    if info is None or not info._is_text_encoding or name in _NOT_TEXT:
         raise UserError(
             f"--encoding {encoding}: no such encoding. Common ones: utf-8, utf-16, gb18030, big5, "
             "shift_jis, euc-kr, cp1252, latin-1, koi8-r."

@@ -30,7 +30,8 @@ def pattern(kind: str) -> str:
         letters = r"[\p{L}\p{M}&&[^\p{Han}]]"
         signs = r" ?\p{Han}| ?[^\s\p{L}\p{M}\p{N}]"
         return rf" ?{letters}{{1,{n}}}| ?\p{{N}}{{1,3}}|{signs}|{spaces}"
-    return rf" ?[\p{{L}}\p{{M}}]{{1,{n}}}| ?\p{{N}}{{1,3}}| ?[^\s\p{{L}}\p{{M}}\p{{N}}]{{1,{n}}}|{spaces}"
+    signs = rf" ?[^\s\p{{L}}\p{{M}}\p{{N}}]{{1,{n}}}"
+    return rf" ?[\p{{L}}\p{{M}}]{{1,{n}}}| ?\p{{N}}{{1,3}}|{signs}|{spaces}"
 
 
 @lru_cache

@@ -103,7 +103,9 @@ class Tokenizer:
     def token_bytes(self, token: int) -> bytes:
         """The bytes that one id stands for; b"" for a special token."""
         if not 0 <= token < self.vocab_size:
-            raise UserError(f"{token} is not an id of this vocabulary (0 to {self.vocab_size - 1}).")
+            raise UserError(
+                f"{token} is not an id of this vocabulary (0 to {self.vocab_size - 1})."
+            )
         return self._bytes[token]
 
     def pieces(self, ids: Iterable[int]) -> list[str]:

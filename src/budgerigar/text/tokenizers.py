@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 from tokenizers import AddedToken, decoders, models, pre_tokenizers, trainers
@@ -26,7 +27,7 @@ from budgerigar.text.sampling import Sample, draw_sample
 from budgerigar.text.splitting import pre_tokenizer
 from budgerigar.text.tokenizer import CONTINUATION, END, KINDS, Tokenizer
 
-__all__ = ["KINDS", "Tokenizer", "build_tokenizer", "choose_kind", "train_tokenizer"]
+__all__ = ["KINDS", "Tokenizer", "build_tokenizer", "check_kind", "choose_kind", "train_tokenizer"]
 
 SAMPLE_BYTES = 50_000_000
 _BYTES = [BYTE_TO_CHARACTER[byte] for byte in range(256)]
@@ -61,6 +62,14 @@ def train_tokenizer(
     return tokenizer.with_never_seen(~seen)
 
 
+def check_kind(kind: str) -> None:
+    """Raise `UserError` unless `kind` is "auto" or one of `KINDS`."""
+    if kind != "auto" and kind not in KINDS:
+        raise UserError(
+            f"--tokenizer {kind}: no such kind. Choose auto or one of {', '.join(KINDS)}."
+        )
+
+
 def choose_kind(sample: Sample) -> tuple[str, str]:
     """(kind, why) for a text: characters where they are few, else byte-level BPE."""
     n_distinct = len(sample.characters)
@@ -77,10 +86,7 @@ def build_tokenizer(
     sample: Sample, kind: str, vocab_size: int | None = None, end: bool = False
 ) -> Tokenizer:
     """Train kind `kind` on `sample`; as `train_tokenizer`, but nothing is marked never seen."""
-    if kind not in _BUILDERS:
-        raise UserError(
-            f"--tokenizer {kind}: no such kind. Choose auto or one of {', '.join(KINDS)}."
-        )
+    check_kind(kind)
     room = None if vocab_size is None else vocab_size - end
     least = _LEAST[kind]
     if room is not None and room < least:
@@ -187,7 +193,7 @@ _BUILDERS = {
     "wordpiece": _wordpiece,
     "word": _word,
 }
-_LEAST = {kind: 256 for kind in KINDS} | {"symbols": 1, "wordpiece": 512, "word": 512}
+_LEAST = dict.fromkeys(KINDS, 256) | {"symbols": 1, "wordpiece": 512, "word": 512}
 
 
 def _fitting_size(sample: Sample) -> int:
@@ -199,7 +205,7 @@ def _fitting_size(sample: Sample) -> int:
     return int(2 ** min(max(power, 9), 15))
 
 
-def _merge_trainer(size: int, alphabet: list[str] = _BYTES, **options: str) -> trainers.BpeTrainer:
+def _merge_trainer(size: int, alphabet: list[str] = _BYTES, **options: Any) -> trainers.BpeTrainer:
     return trainers.BpeTrainer(
         vocab_size=size,
         min_frequency=2,
