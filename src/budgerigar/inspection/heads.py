@@ -53,7 +53,7 @@ class Head:
         """S readable names of the tokens looked at."""
         return list(self.site.key_spelling.labels)
 
-    # -- the steps, (T,S) each ----------------------------------------------------------------------
+    # -- the steps, (T,S) each -------------------------------------------------------------------
     @property
     def scores(self) -> np.ndarray:
         """q . k."""
@@ -89,7 +89,7 @@ class Head:
         """(T,E): weights @ values, recomputed."""
         return self._step(self._steps.head_output)
 
-    # -- vectors ---------------------------------------------------------------------------------------
+    # -- vectors ---------------------------------------------------------------------------------
     @property
     def queries(self) -> np.ndarray:
         """(T,E) as used, after rotation."""
@@ -149,7 +149,7 @@ class Head:
         assert ((reasons != "") == np.isneginf(self.masked)).all(), "a mask without its reason"
         return reasons
 
-    # -- in words -----------------------------------------------------------------------------------------
+    # -- in words --------------------------------------------------------------------------------
     def row(
         self, word: Word, occurrence: int | None = None, top: int | None = None
     ) -> list[tuple[str, float]]:

@@ -61,9 +61,9 @@ class Spelling:
         """
         if isinstance(word, int):
             return [self._position(word)]
-        if occurrence is None and (numbered := re.fullmatch(r"(.+)#(-?\d+)", word, re.DOTALL)):
-            if word not in self.text:
-                word, occurrence = numbered[1], int(numbered[2])
+        numbered = re.fullmatch(r"(.+)#(-?\d+)", word, re.DOTALL)
+        if numbered and occurrence is None and word not in self.text:
+            word, occurrence = numbered[1], int(numbered[2])
         places = self.places(word)
         if not places:
             raise UserError(self._absent(word))
@@ -116,7 +116,9 @@ class Spelling:
     def _several(self, word: str, places: list[list[int]]) -> str:
         lines = [f"{word!r} occurs {len(places)} times; say which with occurrence= (or {word}#2):"]
         for number, tokens in enumerate(places[:20], 1):
-            lines.append(f"  occurrence={number}: position {_range(tokens)}  {self._around(tokens)}")
+            lines.append(
+                f"  occurrence={number}: position {_range(tokens)}  {self._around(tokens)}"
+            )
         if len(places) > 20:
             lines.append(f"  … and {len(places) - 20} more")
         return "\n".join(lines)
@@ -125,8 +127,10 @@ class Spelling:
         start, end = self.spans[tokens[0]][0], self.spans[tokens[-1]][1]
         left, right = max(0, start - _CONTEXT), min(len(self.text), end + _CONTEXT)
         words = self.text[left:right]
-        return ("…" if left else "") + visible(words, spaces=False) + (
-            "…" if right < len(self.text) else ""
+        return (
+            ("…" if left else "")
+            + visible(words, spaces=False)
+            + ("…" if right < len(self.text) else "")
         )
 
     def _absent(self, word: str) -> str:
@@ -141,7 +145,8 @@ class Spelling:
             hints.append(f"it occurs as {self.text[lower : lower + len(word)]!r}")
         shown = " ".join(self.labels[:40]) + (" …" if len(self.labels) > 40 else "")
         return (
-            f"the text has no word {word!r}" + "".join(f" ({hint})" for hint in hints)
+            f"the text has no word {word!r}"
+            + "".join(f" ({hint})" for hint in hints)
             + f"; name a word of the text or a position (0 to {len(self) - 1}). Its tokens: {shown}"
         )
 

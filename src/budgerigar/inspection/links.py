@@ -59,7 +59,8 @@ class Links(Sequence[Link]):
         """The strongest `top` heads as text."""
         lines = [
             f"how much {self.query} looks at {self.key}, by head:",
-            f"{'head':<8}{'weight':>7}{'same distance':>16}{'untrained':>11}{'uniform':>9}  strongest of its row?",
+            f"{'head':<8}{'weight':>7}{'same distance':>16}{'untrained':>11}{'uniform':>9}"
+            "  strongest of its row?",
         ]
         for link in self.links[:top]:
             distance = "no other pair" if link.distance is None else f"{link.distance:.3f}"
@@ -96,9 +97,10 @@ def rank(
     site = trace.site(of, kind)
     rows = site.query_spelling.find(query, query_occurrence)
     columns = site.key_spelling.find(key, key_occurrence)
-    names = [site.query_spelling.labels[r] for r in rows], [
-        site.key_spelling.labels[c] for c in columns
-    ]
+    names = (
+        [site.query_spelling.labels[r] for r in rows],
+        [site.key_spelling.labels[c] for c in columns],
+    )
     if kind != "cross" and site.kind == "self" and site.of == "decoder" and columns[0] > rows[-1]:
         raise UserError(
             f"{query!r} (position {rows[-1]}) cannot look at {key!r} (position {columns[0]}), which "
@@ -156,9 +158,9 @@ def untrained_copy(trace: Trace, seed: int = 0) -> Trace:
     """A trace of the same tokens by a model of the same shape with fresh weights."""
     from budgerigar.inspection.traces import Trace as Made
     from budgerigar.inspection.traces import run, sites_of
-    from budgerigar.models.transformer import Transformer
+    from budgerigar.models import build
 
-    network = Transformer(trace.network.config, seed).to(trace.network.device).eval()
+    network = build(trace.network.config, seed).to(trace.network.device).eval()
     logits, values = run(network, trace.inputs, ())
     spellings = {(site.of, site.kind): site.key_spelling for site in trace.sites}
     source = spellings.get(("encoder", "self")) if len(trace.sites) > 1 else None

@@ -34,7 +34,7 @@ def head_figure(matrix: Matrix, top: float | None = None) -> Figure:
     rows, columns = matrix.weights.shape
     cell = _cell_inches(max(rows, columns))
     left = 0.5 + _label_inches(matrix.query_labels, cell, max(rows, columns))
-    above = 1.0 + _label_inches(matrix.key_labels, cell, max(rows, columns), upright=True)
+    above = 0.88 + _label_inches(matrix.key_labels, cell, max(rows, columns), upright=True)
     inches = (max(left + columns * cell + 0.95, 5.2), max(above + rows * cell, 2.4) + 0.45)
     figure = _figure(inches)
     box = (
@@ -53,10 +53,7 @@ def head_figure(matrix: Matrix, top: float | None = None) -> Figure:
     bar_box = (box[0] + box[2] + 0.15 / inches[0], box[1], 0.16 / inches[0], box[3])
     _colour_bar(figure, image, figure.add_axes(bar_box), top)
     place = 0.12 / inches[0]
-    figure.text(place, 1 - 0.12 / inches[1], texts(matrix.name), va="top", size=12, weight="bold",
-                family=texts.families, parse_math=False)  # fmt: skip
-    figure.text(place, 1 - 0.36 / inches[1], texts(_fit(matrix.about, inches[0])), va="top", size=8.5,
-                family=texts.families, parse_math=False)  # fmt: skip
+    _title(figure, texts(matrix.name), texts(_fit(matrix.about, inches[0])), texts.families)
     _mask_legend(figure, [matrix], place, 0.10 / inches[1])
     return figure
 
@@ -87,8 +84,8 @@ def layer_figure(matrices: Sequence[Matrix]) -> Figure:
         )
         image = _draw(axes, matrix, top)
         _label_axes(axes, matrix, cell, texts)
-        figure.text((x - side + 0.12) / inches[0], (y + rows * cell + roof - 0.15) / inches[1],
-                    texts(matrix.name), size=10, weight="bold", va="top", family=texts.families)  # fmt: skip
+        corner = ((x - side + 0.12) / inches[0], (y + rows * cell + roof - 0.15) / inches[1])
+        figure.text(*corner, texts(matrix.name), size=10, weight="bold", va="top")
     _finish(figure, inches, matrices, image, top, texts, "heads of one layer")
     return figure
 
@@ -116,7 +113,8 @@ def grid_figure(rows: Sequence[Sequence[Matrix]], about: str = "") -> Figure:
             axes.set_xticks([])
             axes.set_yticks([])
             axes.set_title(matrix.name, size=9, pad=3)
-    _finish(figure, inches, heads, image, top, texts, "all heads, layer 0 at the top", about)
+    bar = 0.35 + across * (size + 0.12)
+    _finish(figure, inches, heads, image, top, texts, "all heads, layer 0 at the top", about, bar)
     return figure
 
 
@@ -133,7 +131,7 @@ def save(figure: Figure, path: str | Path, dpi: int = 150) -> Path:
     if not target.parent.is_dir():
         raise UserError(f"there is no folder {target.parent} to write {target.name} into")
     # No date and a fixed salt: the same data gives the same file.
-    settings = {"svg.fonttype": "none", "svg.hashsalt": "budgerigar", "hatch.linewidth": 0.4}
+    settings: Any = {"svg.fonttype": "none", "svg.hashsalt": "budgerigar", "hatch.linewidth": 0.4}
     with matplotlib.rc_context(settings):
         metadata = {"Date": None} if target.suffix.lower() == ".svg" else {}
         figure.savefig(target, dpi=dpi, metadata=metadata)
@@ -170,9 +168,7 @@ def _font_size(cell: float) -> float:
     return float(min(9.5, max(5.0, cell * 72 * 0.78)))
 
 
-def _label_inches(
-    labels: Sequence[str], cell: float, n: int, upright: bool = False
-) -> float:
+def _label_inches(labels: Sequence[str], cell: float, n: int, upright: bool = False) -> float:
     """Room for the longest label, beside the rows or (upright) above the columns."""
     size = _font_size(cell)
     if upright and all(map(_stacks, labels)) and _stride(n, cell) == 1:
@@ -241,8 +237,8 @@ def _cells_path(cells: np.ndarray) -> Any:
     vertices: list[tuple[float, float]] = []
     codes: list[int] = []
     for row, marks in enumerate(cells):
-        edges = np.flatnonzero(np.diff(np.concatenate([[0], marks.astype(int), [0]])))
-        for start, stop in edges.reshape(-1, 2):
+        edges: Any = np.flatnonzero(np.diff(np.concatenate([[0], marks.astype(int), [0]])))
+        for start, stop in edges.reshape(-1, 2).tolist():
             left, right, up, down = start - 0.5, stop - 0.5, row - 0.5, row + 0.5
             vertices += [(left, up), (right, up), (right, down), (left, down), (left, up)]
             codes += [Outline.MOVETO, Outline.LINETO, Outline.LINETO, Outline.LINETO]
@@ -257,7 +253,7 @@ def _label_axes(axes: Axes, matrix: Matrix, cell: float, texts: _Texts) -> None:
     queries, keys = range(0, rows, stride), range(0, columns, stride)
     stacked = stride == 1 and all(map(_stacks, matrix.key_labels))
     names = ["\n".join(k) if stacked else shorten(k, _LABEL_COLUMNS) for k in matrix.key_labels]
-    style = {"fontsize": size, "family": texts.families, "parse_math": False}
+    style: Any = {"fontsize": size, "family": texts.families, "parse_math": False}
     axes.set_yticks(
         list(queries),
         [texts(shorten(matrix.query_labels[q], _LABEL_COLUMNS)) for q in queries],
@@ -288,11 +284,13 @@ def _write_numbers(axes: Axes, matrix: Matrix, top: float) -> None:
 
 
 def _colour_bar(figure: Figure, image: Any, axes: Axes, top: float) -> None:
-    bar = figure.colorbar(image, cax=axes, ticks=np.linspace(0.0, top, 6))
-    bar.ax.set_yticklabels([f"{value:g}" for value in np.round(np.linspace(0.0, top, 6), 6)])
+    high = axes.get_position().height * figure.get_size_inches()[1]
+    ticks = np.linspace(0.0, top, 6 if high > 1.0 else 2)
+    bar = figure.colorbar(image, cax=axes, ticks=ticks)
+    bar.ax.set_yticklabels([f"{value:g}" for value in np.round(ticks, 6)])
     bar.ax.tick_params(labelsize=8, length=2)
     bar.set_label("weight", size=8.5)
-    bar.outline.set_linewidth(0.6)  # type: ignore[operator]
+    bar.outline.set_linewidth(0.6)
 
 
 def _mask_legend(figure: Figure, matrices: Sequence[Matrix], x: float, y: float) -> None:
@@ -317,6 +315,14 @@ def _mask_legend(figure: Figure, matrices: Sequence[Matrix], x: float, y: float)
         x += (0.45 + len(MASKED[reason]) * 0.062) / wide
 
 
+def _title(figure: Figure, title: str, about: str, families: list[str]) -> None:
+    """What the picture shows, in the top left corner."""
+    wide, high = figure.get_size_inches()
+    style: Any = {"va": "top", "family": families, "parse_math": False}
+    figure.text(0.12 / wide, 1 - 0.10 / high, title, size=12, weight="bold", **style)
+    figure.text(0.12 / wide, 1 - 0.34 / high, about, size=8.5, **style)
+
+
 def _finish(
     figure: Figure,
     inches: tuple[float, float],
@@ -326,17 +332,18 @@ def _finish(
     texts: _Texts,
     title: str,
     about: str = "",
+    bar_left: float | None = None,
 ) -> None:
     """Title, colour bar and legend of a figure with several heads."""
     place = 0.12 / inches[0]
-    figure.text(place, 1 - 0.10 / inches[1], title, va="top", size=12, weight="bold")
-    line = _fit(about or matrices[0].about, inches[0])
-    figure.text(place, 1 - 0.34 / inches[1], texts(line), va="top", size=8.5,
-                family=texts.families, parse_math=False)  # fmt: skip
-    axes_line = "rows: query, the token that looks; columns: key, the token looked at; from the top left"
+    _title(figure, title, texts(_fit(about or matrices[0].about, inches[0])), texts.families)
+    axes_line = (
+        "rows: query, the token that looks; columns: key, the token looked at; from the top left"
+    )
     figure.text(place, 1 - 0.52 / inches[1], axes_line, va="top", size=7.5, color="#444444")
     height = min(2.6, inches[1] - 1.6)
-    bar = ((inches[0] - 0.75) / inches[0], (inches[1] - 0.9 - height) / inches[1])
+    left = inches[0] - 0.75 if bar_left is None else bar_left
+    bar = (left / inches[0], (inches[1] - 0.9 - height) / inches[1])
     axes = figure.add_axes((*bar, 0.16 / inches[0], height / inches[1]))
     _colour_bar(figure, image, axes, top)
     _mask_legend(figure, matrices, place, 0.08 / inches[1])

@@ -32,7 +32,7 @@ def four_steps(head: Head, word: Word, occurrence: int | None = None, top: int =
     lines += [head.trace.about, "", *_vectors(head, row), ""]
     keys, hidden = _chosen(head, row, top)
     columns = _columns(head, row)
-    lines += _explained(head, row) + ["", *_table(head, row, keys, columns, hidden), ""]
+    lines += [*_explained(head, row), "", *_table(head, row, keys, columns, hidden), ""]
     lines += _weighted_values(head, row, keys)
     return "\n".join(lines)
 
@@ -43,7 +43,9 @@ def _vectors(head: Head, row: int) -> list[str]:
         f"its query q has {len(query)} numbers (d_head): {_numbers(query)}  length {_norm(query)}",
     ]
     if not np.array_equal(query, head.queries_unrotated[row]):
-        lines.append(f"  before rotation to position {row}: {_numbers(head.queries_unrotated[row])}")
+        lines.append(
+            f"  before rotation to position {row}: {_numbers(head.queries_unrotated[row])}"
+        )
     if head.module.n_kv_heads != head.module.n_heads:
         lines.append(
             f"keys and values come from key-value head {head.kv_head} of {head.module.n_kv_heads}, "
@@ -99,7 +101,9 @@ def _explained(head: Head, row: int) -> list[str]:
     lines.append("            minus infinity becomes a weight of exactly 0")
     if head.module.sink_logit is not None:
         logit = float(head.module.sink_logit.detach()[head.head])
-        lines.append(f"            the sink, a learned logit of {logit:.4f}, takes its share of the sum")
+        lines.append(
+            f"            the sink, a learned logit of {logit:.4f}, takes its share of the sum"
+        )
     return lines
 
 

@@ -61,7 +61,9 @@ def surprise(
                 -float((chances * torch.nan_to_num(row, neginf=0.0)).sum()),
                 tuple(
                     (int(token), float(np.exp(value)))
-                    for token, value in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+                    for token, value in zip(
+                        best.indices.tolist(), best.values.tolist(), strict=True
+                    )
                 ),
             )
         )

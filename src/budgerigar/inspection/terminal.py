@@ -102,7 +102,9 @@ class _Painter:
         lines = self.downwards(range(start, stop, 2), 2)
         if self.depth == "none":
             for row in range(len(self.queries)):
-                lines.append(self.head(row) + "".join(self.tenth(row, k) for k in range(start, stop)))
+                lines.append(
+                    self.head(row) + "".join(self.tenth(row, k) for k in range(start, stop))
+                )
             return lines
         for row in range(0, len(self.queries), 2):
             cells = "".join(self.pair(row, key) for key in range(start, stop))
@@ -142,7 +144,11 @@ class _Painter:
         masked = self.matrix.masked
         upper = None if masked[row, key] else viridis(self.share(row, key), self.depth)
         below = row + 1 < len(self.queries)
-        lower = viridis(self.share(row + 1, key), self.depth) if below and not masked[row + 1, key] else None
+        lower = (
+            viridis(self.share(row + 1, key), self.depth)
+            if below and not masked[row + 1, key]
+            else None
+        )
         if upper is None and lower is None:
             return paint("╱", self.depth, foreground=GREY)
         if upper is None:

@@ -71,7 +71,7 @@ class Trace:
         self._version = _version(network)
         self._steps: OrderedDict[tuple[str, str, int], AttentionSteps] = OrderedDict()
 
-    # -- facts --------------------------------------------------------------------------------------
+    # -- facts -----------------------------------------------------------------------------------
     @property
     def text(self) -> str:
         """What the tokens spell."""
@@ -97,7 +97,7 @@ class Trace:
         ends = f"{names[0]} to {names[-1]}" if names else "no heads"
         return f"Trace of {len(self)} tokens, {ends}, {self.about}"
 
-    # -- attention ------------------------------------------------------------------------------------
+    # -- attention -------------------------------------------------------------------------------
     def site(self, of: str | None = None, kind: str | None = None) -> Site:
         """The attention meant by `of` ("encoder", "decoder") and `kind` ("self", "cross")."""
         if not self.sites:
@@ -154,7 +154,14 @@ class Trace:
         from budgerigar.inspection.links import rank
 
         return rank(
-            self, query, key, query_occurrence, key_occurrence, of=of, kind=kind, untrained=untrained
+            self,
+            query,
+            key,
+            query_occurrence,
+            key_occurrence,
+            of=of,
+            kind=kind,
+            untrained=untrained,
         )
 
     def _head(self, site: Site, layer: int, head: int) -> Head:
@@ -189,7 +196,7 @@ class Trace:
                 "be recomputed; make a new trace"
             )
 
-    # -- values and predictions ----------------------------------------------------------------------------
+    # -- values and predictions ------------------------------------------------------------------
     def values(self, pattern: str = "*") -> dict[str, np.ndarray]:
         """Recorded values whose names match a shell pattern, in the order of the forward pass."""
         found = {n: array(v[0]) for n, v in self._values.items() if fnmatchcase(n, pattern)}
@@ -204,7 +211,7 @@ class Trace:
 
         return surprise(self.logits, self.ids, self.labels, top)
 
-    # -- pictures ----------------------------------------------------------------------------------------------
+    # -- pictures --------------------------------------------------------------------------------
     def heatmap(
         self,
         path: str | Path,
@@ -353,9 +360,7 @@ def sites_of(
         modules = tuple(block.self_attention for block in encoder.blocks())
         sites.append(Site("encoder", "self", modules, view, encoder.bias(view), read, read))
     if decoder is not None:
-        view = View(
-            positions, positions, True, query_documents=documents, key_documents=documents
-        )
+        view = View(positions, positions, True, query_documents=documents, key_documents=documents)
         modules = tuple(block.self_attention for block in decoder.blocks())
         sites.append(Site("decoder", "self", modules, view, decoder.bias(view), spelling, spelling))
         crossing = tuple(b.cross_attention for b in decoder.blocks() if b.cross_attention)

@@ -1,0 +1,240 @@
+"""Switching heads off and replacing values, to see what they were for. The original never changes.
+
+Three ways to switch a head off (its output, before the output projection): "zero"; "mean", its mean
+over the positions of a reference text; "resample", its output at the same position of the
+reference. Zero takes the head where it never was in training; mean and resample leave what does
+not depend on the text (Wang et al. 2022 and Chan et al. 2022 use them for that reason).
+
+Shapes: B batch, T positions, H heads, E d_head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from budgerigar.errors import UserError
+from budgerigar.inspection.names import parse_heads
+from budgerigar.layers.taps import Replacement, Taps
+
+How = Literal["zero", "mean", "resample"]
+_HOWS = ("zero", "mean", "resample")
+_OWN_TEXT = 256  # tokens of a reference text that the model writes itself
+
+
+class Edit:
+    """What is changed: made once by `plan_edit`, turned into taps for each pass.
+
+    heads: name of the head outputs' tap -> numbers of the heads switched off
+    reference: name of the tap -> head outputs (H,R,E) over a reference text of R positions; empty
+    for "zero"
+    """
+
+    def __init__(
+        self,
+        heads: dict[str, list[int]],
+        how: How,
+        reference: dict[str, Tensor],
+        replace: Mapping[str, Replacement],
+    ) -> None:
+        self.heads, self.how, self.reference, self.replace = heads, how, reference, dict(replace)
+
+    def taps(self, record: Iterable[str] = (), start: Tensor | int = 0) -> Taps:
+        """Taps for one pass whose first token stands at position `start` (or one per row, (B,))."""
+        changes: dict[str, Replacement] = {
+            name: self._change(name, numbers, start) for name, numbers in self.heads.items()
+        }
+        return Taps(record, {**changes, **self.replace})
+
+    def _change(self, name: str, numbers: list[int], start: Tensor | int) -> Replacement:
+        def change(output: Tensor) -> Tensor:
+            """(B,H,T,E) with some heads' outputs exchanged."""
+            changed = output.clone()
+            changed[:, numbers] = self._instead(name, numbers, output, start)
+            return changed
+
+        return change
+
+    def _instead(
+        self, name: str, numbers: list[int], output: Tensor, start: Tensor | int
+    ) -> Tensor:
+        """What stands for the outputs of the heads `numbers`: broadcastable to (B,h,T,E)."""
+        if self.how == "zero":
+            return output.new_zeros(())
+        reference = self.reference[name][numbers].to(output)  # (h,R,E)
+        if self.how == "mean":
+            return reference.mean(dim=1, keepdim=True)
+        first = torch.as_tensor(start, device=output.device).reshape(-1, 1)  # (B|1,1)
+        places = (first + torch.arange(output.shape[2], device=output.device)) % reference.shape[1]
+        return reference[:, places].transpose(0, 1)  # (B|1,h,T,E)
+
+
+def plan_edit(
+    network: Any,
+    off: str | Sequence[str] = (),
+    how: How = "zero",
+    *,
+    of: str | None = None,
+    kind: str | None = None,
+    replace: Mapping[str, Replacement] | None = None,
+    reference: Sequence[int] | None = None,
+    start_id: int | None = None,
+    seed: int = 0,
+) -> Edit:
+    """Check what is to be changed and read the reference text once.
+
+    off: heads ("L2.H3") or whole layers ("L2"); replace: name or pattern of a tap -> function of its
+    value; reference: ids of the text that "mean" and "resample" take from. Without one the model
+    writes it itself (after `start_id`, drawn with `seed`): what it does on such text is what it
+    usually does. `UserError` for heads that are not there.
+    """
+    if how not in _HOWS:
+        raise UserError(f"how={how!r} is no way to switch a head off; use {', '.join(_HOWS)}")
+    names = [off] if isinstance(off, str) else list(off)
+    heads: dict[str, list[int]] = {}
+    if names:
+        prefix, modules = _attention_of(network, of, kind)
+        for name in names:
+            layer, numbers = parse_heads(name, len(modules), modules[0].n_heads)
+            place = heads.setdefault(f"{prefix[0]}.{layer}.{prefix[1]}.head_output", [])
+            place += [n for n in numbers if n not in place]
+    for pattern, function in (replace or {}).items():
+        if not callable(function):
+            raise UserError(f"replace[{pattern!r}] must be a function of the value")
+    outputs: dict[str, Tensor] = {}
+    if heads and how != "zero":
+        if reference is None:
+            reference = _own_text(network, start_id, seed)
+        outputs = _reference(network, list(heads), reference)
+    return Edit(heads, how, outputs, replace or {})
+
+
+def edited_taps(
+    network: Any,
+    off: str | Sequence[str] = (),
+    how: How = "zero",
+    *,
+    record: Iterable[str] = (),
+    **settings: Any,
+) -> Taps:
+    """Taps for one `forward` with heads switched off or values replaced; settings as `plan_edit`."""
+    return plan_edit(network, off, how, **settings).taps(record)
+
+
+def edited_network(
+    network: Any, off: str | Sequence[str] = (), how: How = "zero", **settings: Any
+) -> EditedNetwork:
+    """A view of `network` with the edit in every pass; settings as `plan_edit`."""
+    return EditedNetwork(network, plan_edit(network, off, how, **settings))
+
+
+class EditedNetwork:
+    """A view of a network with an edit in every pass; the same methods, the same weights.
+
+    `taps` given by the caller are recorded into and their replacements run after the edit's.
+    """
+
+    def __init__(self, network: Any, edit: Edit) -> None:
+        self.network, self.edit = network, edit
+
+    def __getattr__(self, name: str) -> Any:
+        # config, vocab_size, context_length, device, roll, parameters …: as the original
+        return getattr(self.__dict__["network"], name)
+
+    def __call__(self, *args: Any, **named: Any) -> Tensor:
+        return self.forward(*args, **named)
+
+    def forward(self, *args: Any, taps: Taps | None = None, **named: Any) -> Tensor:
+        """As the network's `forward`, with the edit."""
+        return self._with(taps, 0, lambda t: self.network.forward(*args, taps=t, **named))
+
+    def start(self, *args: Any, taps: Taps | None = None, **named: Any) -> Any:
+        """As the network's `start`, with the edit (an encoder runs here)."""
+        return self._with(taps, 0, lambda t: self.network.start(*args, taps=t, **named))
+
+    def step(self, tokens: Tensor, state: Any, *args: Any, taps: Taps | None = None,
+             **named: Any) -> Any:  # fmt: skip
+        """As the network's `step`, with the edit."""
+        first = state.lengths.clone()
+        return self._with(
+            taps, first, lambda t: self.network.step(tokens, state, *args, taps=t, **named)
+        )
+
+    def _with(self, taps: Taps | None, start: Tensor | int, call: Callable[[Taps], Any]) -> Any:
+        mine = self.edit.taps(() if taps is None else taps.patterns, start)
+        if taps is not None:
+            for pattern, function in taps.replacements.items():
+                mine.replacements[pattern] = _after(mine.replacements.get(pattern), function)
+        result = call(mine)
+        if taps is not None:
+            taps.values.update(mine.values)
+            taps.seen |= mine.seen
+            taps.used |= mine.used & set(taps.replacements)
+        missing = [p for p in self.edit.replace if p not in mine.used]
+        if missing and mine.seen & {"logits"}:
+            raise UserError(
+                f"nothing in this model is named {missing[0]!r}, so nothing was replaced; names "
+                "look like decoder.0.residual_after (trace.values() lists them)"
+            )
+        return result
+
+
+def _after(first: Replacement | None, then: Replacement) -> Replacement:
+    return then if first is None else lambda value: then(first(value))
+
+
+def _attention_of(
+    network: Any, of: str | None, kind: str | None
+) -> tuple[tuple[str, str], list[Any]]:
+    """(stack, attention) names and its modules, layer by layer."""
+    stacks = {n: getattr(network, n, None) for n in ("decoder", "encoder")}
+    choices = []
+    for name, stack in stacks.items():
+        if stack is not None:
+            choices.append((name, "self"))
+            if next(iter(stack.blocks())).cross_attention is not None:
+                choices.append((name, "cross"))
+    found = [c for c in choices if of in (None, c[0]) and kind in (None, c[1])]
+    if not choices:
+        raise UserError(
+            f"this model ({type(network).__name__}) has no heads that could be switched off"
+        )
+    if len(found) != 1:
+        listed = ", ".join(f"of={a!r} kind={b!r}" for a, b in choices)
+        raise UserError(f"of={of!r} kind={kind!r} does not name one attention; it has {listed}")
+    stack, attention = found[0][0], f"{found[0][1]}_attention"
+    blocks = getattr(network, stack).blocks()
+    return (stack, attention), [getattr(block, attention) for block in blocks]
+
+
+def _own_text(network: Any, start_id: int | None, seed: int) -> list[int]:
+    """Ids that the model writes itself, at temperature 1, as many as fit (256 at most)."""
+    from budgerigar.generation.generate import generate_ids
+    from budgerigar.generation.options import SamplingOptions
+
+    if getattr(network, "decoder", None) is None or getattr(network, "encoder", None) is not None:
+        raise UserError(
+            "how='mean' and 'resample' take from a reference text, which only a decoder-only model "
+            "can write itself; give reference= or use how='zero'"
+        )
+    first = 0 if start_id is None else start_id
+    length = min(network.context_length or _OWN_TEXT, _OWN_TEXT) - 1
+    options = SamplingOptions(max_new_tokens=length, temperature=1.0, seed=seed)
+    with torch.no_grad():
+        return [first, *(event.token for event in generate_ids(network, [[first]], options))]
+
+
+def _reference(network: Any, names: list[str], ids: Sequence[int]) -> dict[str, Tensor]:
+    """Head outputs (H,R,E) over the reference text."""
+    from budgerigar.inspection.traces import run
+
+    if not ids:
+        raise UserError("the reference text is empty; mean and resample need at least one token")
+    if getattr(network, "encoder", None) is not None and network.decoder is not None:
+        raise UserError("an encoder-decoder's heads can be switched off with how='zero' only")
+    tokens = torch.tensor([list(ids)[: network.context_length]], device=network.device)
+    _, values = run(network, {"tokens": tokens}, names)
+    return {name: values[name][0] for name in names}

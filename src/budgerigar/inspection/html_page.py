@@ -1,0 +1,164 @@
+"""The page that `html.py` fills: one file, no framework, no request to anywhere."""
+
+PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy"
+ content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'">
+<title>__TITLE__</title>
+<style>
+:root { color-scheme: light dark; --ink: #1a1a1a; --paper: #fff; --soft: #767676; --line: #999 }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #eee; --paper: #161616; --soft: #a0a0a0; --line: #777 } }
+body { margin: 1rem; font: 15px/1.45 system-ui, "Noto Sans CJK SC", "Noto Sans SC", "PingFang SC",
+  "Microsoft YaHei", sans-serif; color: var(--ink); background: var(--paper) }
+h1 { font-size: 1.1rem; margin: 0 0 .5rem; unicode-bidi: plaintext }
+#grid { display: flex; flex-wrap: wrap; gap: .4rem; margin-bottom: .8rem }
+#grid button { font: inherit; font-size: 12px; color: inherit; background: none; padding: 3px;
+  border: 2px solid transparent; cursor: pointer }
+#grid button[aria-pressed=true] { border-color: #d55e00 }
+#grid canvas { display: block; width: 64px; height: 64px; image-rendering: pixelated }
+#map { max-width: 100%; overflow: auto }
+#large:focus { outline: 2px solid #d55e00 }
+#said { min-height: 3em; margin: .4rem 0; font-variant-numeric: tabular-nums;
+  unicode-bidi: plaintext }
+small { color: var(--soft) }
+table { border-collapse: collapse; font-size: 13px } td, th { padding: 1px 8px; text-align: left }
+</style>
+</head>
+<body>
+<h1 id="about"></h1>
+<div id="grid" role="group" aria-label="heads"></div>
+<div id="map"><canvas id="large" tabindex="0" role="img"></canvas></div>
+<p id="said" aria-live="polite"></p>
+<p><small>Row: <span id="qa"></span>. Column: <span id="ka"></span>. Hatched: masked.
+ Move with the mouse or the arrow keys. Colours run from 0 to <span id="top"></span>;
+ numbers are within 0.00001.</small></p>
+<details><summary>the same as a table</summary><table id="twin"></table></details>
+<script type="application/json" id="data">__DATA__</script>
+<script>
+"use strict";
+const D = JSON.parse(document.getElementById("data").textContent);
+const T = D.queries.length, S = D.keys.length, el = id => document.getElementById(id);
+const bytes = text => Uint8Array.from(atob(text), c => c.charCodeAt(0));
+const masks = D.masks.map(bytes), memo = new Map();
+let head = 0, row = T - 1, key = 0;
+function weights(h) {
+  if (!memo.has(h)) {
+    const raw = bytes(D.heads[h].weights), out = new Float64Array(T * S);
+    for (let i = 0; i < T * S; i++) out[i] = (raw[2 * i] + 256 * raw[2 * i + 1]) / 65535;
+    memo.set(h, out);
+  }
+  return memo.get(h);
+}
+const colour = w => D.colours[Math.min(255, Math.round(255 * w / D.top))];
+function pixels(h) {
+  const image = new ImageData(S, T), w = weights(h), m = masks[D.heads[h].mask];
+  for (let i = 0; i < T * S; i++) {
+    if (!m[i]) image.data.set([...colour(w[i]), 255], 4 * i);
+  }
+  const canvas = document.createElement("canvas");
+  canvas.width = S; canvas.height = T; canvas.getContext("2d").putImageData(image, 0, 0);
+  return canvas;
+}
+function hatch(g, x, y, wide, high, step, line) {
+  g.save(); g.beginPath(); g.rect(x, y, wide, high); g.clip();
+  g.strokeStyle = line; g.lineWidth = 0.6; g.beginPath();
+  for (let d = -high; d < wide; d += step) { g.moveTo(x + d, y + high); g.lineTo(x + d + high, y); }
+  g.stroke(); g.restore();
+}
+const style = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const cut = s => { const c = [...s]; return c.length > 14 ? c.slice(0, 7).join("") + "…" +
+  c.slice(-6).join("") : s; };
+let cell = 20, left = 120, roof = 120;
+function draw() {
+  const canvas = el("large"), g = canvas.getContext("2d"), ratio = window.devicePixelRatio || 1;
+  cell = Math.max(5, Math.min(30, Math.floor(640 / Math.max(T, S))));
+  const font = Math.max(9, Math.min(13, cell - 2)), every = Math.ceil((font + 1) / cell);
+  const family = font + "px " + getComputedStyle(document.body).fontFamily;
+  g.font = family;
+  left = 10 + Math.max(...D.queries.map(q => g.measureText(cut(q)).width));
+  roof = 10 + Math.max(...D.keys.map(k => g.measureText(cut(k)).width));
+  const wide = left + S * cell + 4, high = roof + T * cell + 4;
+  canvas.width = wide * ratio; canvas.height = high * ratio;
+  canvas.style.width = wide + "px"; canvas.style.height = high + "px";
+  g.scale(ratio, ratio); g.font = family; g.fillStyle = style("--ink");
+  hatch(g, left, roof, S * cell, T * cell, 7, style("--line"));
+  g.imageSmoothingEnabled = false;
+  g.drawImage(pixels(head), left, roof, S * cell, T * cell);
+  g.textBaseline = "middle"; g.textAlign = "right";
+  for (let q = 0; q < T; q++) if (q === row || (q % every === 0 && Math.abs(q - row) >= every)) {
+    g.globalAlpha = q === row ? 1 : 0.75;
+    g.fillText(cut(D.queries[q]), left - 5, roof + (q + 0.5) * cell);
+  }
+  g.textAlign = "left";
+  for (let k = 0; k < S; k++) if (k === key || (k % every === 0 && Math.abs(k - key) >= every)) {
+    g.globalAlpha = k === key ? 1 : 0.75;
+    g.save(); g.translate(left + (k + 0.5) * cell, roof - 5); g.rotate(-Math.PI / 2);
+    g.fillText(cut(D.keys[k]), 0, 0); g.restore();
+  }
+  g.globalAlpha = 1; g.strokeStyle = "#d55e00"; g.lineWidth = 2;
+  g.strokeRect(left + key * cell, roof + row * cell, cell, cell);
+  g.lineWidth = 0.7;
+  g.strokeRect(left, roof + row * cell, S * cell, cell);
+  g.strokeRect(left + key * cell, roof, cell, T * cell);
+  say(canvas);
+}
+function say(canvas) {
+  const w = weights(head), at = row * S + key, why = masks[D.heads[head].mask][at];
+  let sum = 0; for (let k = 0; k < S; k++) sum += w[row * S + k];
+  const number = why ? D.reasons[why] + ", weight exactly 0" : "weight " + w[at].toFixed(5);
+  el("said").textContent = D.heads[head].name + ": “" + D.queries[row] + "” (position " + row +
+    ") looks at “" + D.keys[key] + "” (position " + key + "): " + number +
+    ". This row sums to " + sum.toFixed(4) + ".";
+  canvas.setAttribute("aria-label", el("said").textContent);
+}
+function twin() {
+  const w = weights(head), table = el("twin"); table.textContent = "";
+  for (let q = 0; q < T; q++) {
+    const order = [...D.keys.keys()].sort((a, b) => w[q * S + b] - w[q * S + a]).slice(0, 3);
+    const line = table.insertRow();
+    line.insertCell().textContent = q + " " + D.queries[q];
+    line.insertCell().textContent = "looks most at " + order.map(k =>
+      D.keys[k] + " " + w[q * S + k].toFixed(3)).join(", ");
+  }
+}
+function choose(h) {
+  head = h;
+  [...el("grid").children].forEach((b, i) => b.setAttribute("aria-pressed", String(i === h)));
+  draw(); twin();
+}
+D.heads.forEach((h, i) => {
+  const button = document.createElement("button"), canvas = pixels(i);
+  const shown = document.createElement("canvas"); shown.width = shown.height = 128;
+  const g = shown.getContext("2d"); g.imageSmoothingEnabled = false;
+  hatch(g, 0, 0, 128, 128, 8, "#999"); g.drawImage(canvas, 0, 0, 128, 128);
+  button.append(shown, h.name); button.onclick = () => choose(i); el("grid").append(button);
+});
+const large = el("large");
+large.onmousemove = event => {
+  const box = large.getBoundingClientRect();
+  const k = Math.floor((event.clientX - box.left - left) / cell);
+  const q = Math.floor((event.clientY - box.top - roof) / cell);
+  if (k >= 0 && k < S && q >= 0 && q < T && (k !== key || q !== row)) { row = q; key = k; draw(); }
+};
+large.onkeydown = event => {
+  const move = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
+  const by = move[event.key];
+  if (event.key === "[" || event.key === "]") {
+    choose((head + (event.key === "]" ? 1 : D.heads.length - 1)) % D.heads.length);
+  }
+  if (!by) return;
+  event.preventDefault();
+  row = Math.max(0, Math.min(T - 1, row + by[0])); key = Math.max(0, Math.min(S - 1, key + by[1]));
+  draw();
+};
+el("about").textContent = D.about; el("qa").textContent = D.queryAxis;
+el("ka").textContent = D.keyAxis; el("top").textContent = D.top;
+if (D.heads.length) choose(0);
+</script>
+</body>
+</html>
+"""

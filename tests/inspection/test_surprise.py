@@ -1,0 +1,62 @@
+"""Surprise against a direct computation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from toy import STORY, network, words
+
+from budgerigar.inspection import trace
+from budgerigar.inspection.surprise import running, surprise, surprise_text
+
+
+def test_nats_ranks_and_likeliest_by_hand() -> None:
+    logits = torch.log(torch.tensor([[0.7, 0.2, 0.1], [0.25, 0.5, 0.25], [0.1, 0.1, 0.8]]))
+    tokens = surprise(logits, [0, 1, 2], ["a", "b", "c"], top=2)
+    assert tokens[0].nats is None
+    assert tokens[1].nats == pytest.approx(-np.log(0.2))
+    assert (tokens[1].rank, tokens[2].rank) == (2, 2)
+    assert tokens[2].probability == pytest.approx(0.25)
+    assert tokens[1].likeliest[0] == (0, pytest.approx(0.7))
+    assert tokens[2].entropy == pytest.approx(-(0.5 * np.log(0.5) + 0.5 * np.log(0.25)))
+
+
+def test_one_pass_gives_the_loss_of_each_token() -> None:
+    tokenizer = words()
+    model = network(tokenizer.vocab_size)
+    seen = trace(model, tokenizer, STORY, start_id=0)
+    tokens = seen.surprise(top=50)
+    assert tokens[0].nats is None
+    for position in (1, 5, 20):
+        with torch.no_grad():
+            alone = model(torch.tensor([seen.ids[:position]]))[0, -1].double().log_softmax(-1)
+        assert tokens[position].nats == pytest.approx(-float(alone[seen.ids[position]]), abs=1e-4)
+    assert sum(p for _, p in tokens[3].likeliest) == pytest.approx(1.0)
+
+
+def test_impossible_tokens_are_infinitely_surprising() -> None:
+    logits = torch.tensor([[0.0, float("-inf")], [0.0, 0.0]])
+    token = surprise(logits, [0, 1], ["a", "b"])[1]
+    assert token.nats == float("inf")
+    assert token.entropy == pytest.approx(0.0)
+    assert "inf" in surprise_text(surprise(logits, [0, 1], ["a", "b"]), depth="none")
+
+
+def test_text_says_the_numbers_without_colours() -> None:
+    tokenizer = words()
+    seen = trace(network(tokenizer.vocab_size), tokenizer, STORY, start_id=0)
+    tokens = seen.surprise()
+    text = surprise_text(tokens, depth="none", columns=70)
+    assert f" had[{tokens[2].nats:.1f}]" in text
+    total = sum(t.nats or 0 for t in tokens)
+    assert f"{total:.2f} nats over {len(tokens) - 1} tokens" in text
+    coloured = surprise_text(tokens, depth="truecolor", columns=70)
+    assert "\x1b[38;2" in coloured
+
+
+def test_running_text() -> None:
+    assert running(["But", "he"]) == ["But", " he"]
+    assert running(["But", "␣he", "↵"]) == ["But", " he", "↵"]
+    assert running(list("轩辕有")) == list("轩辕有")
+    assert running(list("hi")) == ["h", " i"]

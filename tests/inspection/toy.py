@@ -1,0 +1,82 @@
+"""A word tokenizer, a byte tokenizer and small networks for the tests of this folder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from budgerigar.inspection.matrix import Matrix
+from budgerigar.layers.config import TransformerConfig
+from budgerigar.models.transformer import Transformer
+
+STORY = (
+    "Xuanyuan had a budgerigar when he was young . It had green feathers . "
+    "But he always remembered that budgerigar from his childhood ."
+)
+CHINESE = "轩辕有一只虎皮鹦鹉，它有绿色的羽毛。"
+
+
+class Pieces:
+    """A tokenizer over a given list of byte pieces, longest match first; id 0 is `<end>`."""
+
+    def __init__(self, pieces: list[bytes], kind: str = "bpe") -> None:
+        self.kind, self.pieces = kind, [b"", *pieces]
+        self.special_ids = {"<end>": 0}
+
+    @property
+    def vocab_size(self) -> int:
+        return len(self.pieces)
+
+    def token_bytes(self, token: int, /) -> bytes:
+        return self.pieces[token]
+
+    def encode(self, text: str) -> list[int]:
+        data, ids = text.encode(), []
+        while data:
+            best = max(
+                (t for t, p in enumerate(self.pieces) if t and data.startswith(p)),
+                key=lambda t: len(self.pieces[t]),
+            )
+            ids.append(best)
+            data = data[len(self.pieces[best]) :]
+        return ids
+
+
+def words(text: str = STORY) -> Pieces:
+    """A tokenizer of whole words, each with the blank before it."""
+    parts = [" " + word for word in text.split()]
+    return Pieces([p.encode() for p in sorted({*parts, text.split()[0]})], kind="word")
+
+
+def single_bytes() -> Pieces:
+    """Every byte is a token."""
+    return Pieces([bytes([b]) for b in range(256)], kind="byte")
+
+
+def network(vocab_size: int, seed: int = 1, **dials: Any) -> Transformer:
+    """A small Transformer with weights large enough that heads differ."""
+    settings: dict[str, Any] = {
+        "vocab_size": vocab_size,
+        "context_length": 64,
+        "d_model": 16,
+        "n_layers": 2,
+        "n_heads": 4,
+        "initialisation": "normal",
+        "init_std": 0.4,
+    }
+    return Transformer(TransformerConfig(**{**settings, **dials}), seed).eval()
+
+
+def matrix(labels: list[str], seed: int = 0, window: int | None = None, name: str = "L2.H3") -> Matrix:
+    """Causal weights at random."""
+    n = len(labels)
+    scores = np.random.default_rng(seed).normal(size=(n, n)) * 2
+    i, j = np.indices((n, n))
+    reason = np.full((n, n), "", dtype="<U8")
+    reason[j > i] = "future"
+    if window:
+        reason[i - j >= window] = "window"
+    weights = np.where(reason == "", np.exp(scores), 0.0)
+    weights /= weights.sum(axis=1, keepdims=True)
+    return Matrix(weights, labels, labels, reason, name=name, about="a model: a text")
