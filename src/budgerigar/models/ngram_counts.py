@@ -144,7 +144,7 @@ class NgramCounter:
 
 def _distinct(keys: Ints) -> tuple[Ints, Ints, Ints]:
     """Sorted distinct keys, how often each occurs, and which one each entry is. One sort in all."""
-    order = np.argsort(keys)
+    order = np.argsort(keys, kind="stable")
     ordered = keys[order]
     new = np.ones(len(keys), dtype=bool)
     new[1:] = ordered[1:] != ordered[:-1]

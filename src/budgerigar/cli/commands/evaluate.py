@@ -48,8 +48,8 @@ def run(options: argparse.Namespace) -> None:
     print(table(rows))
 
 
-def _nats(value: float) -> str:
-    return f"{value:.4f}"
+def _nats(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"
 
 
 ROWS = (
