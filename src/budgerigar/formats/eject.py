@@ -1,0 +1,376 @@
+"""Eject: one plain PyTorch file that is one model only, to read, to take along, to build on.
+
+The file is composed from a template (eject_template.py): only the lines that this configuration
+needs are kept. It imports nothing of ours, loads the same weights under the same names, and gives
+the same logits.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from budgerigar.errors import UserError
+from budgerigar.formats.atomic import write_text
+from budgerigar.formats.eject_template import TEMPLATE
+from budgerigar.layers import shapes
+from budgerigar.layers.config import TransformerConfig
+from budgerigar.models.configs import kind_of
+
+if TYPE_CHECKING:
+    from budgerigar.formats.run import Loaded
+
+DEFAULT_NAME = "model.py"
+
+
+def eject(run: str | Path | Loaded, out: str | Path | None = None) -> tuple[Path, int]:
+    """Write the model of `run` (a folder, "last", or what `load_model` returned) as one file.
+
+    `out` defaults to model.py in the run's folder. -> (path, number of lines).
+
+    Raises:
+        UserError: a dial that a plain decoder file has no place for, or a file is there already.
+    """
+    from budgerigar.formats.run import Loaded, load_model
+
+    loaded = run if isinstance(run, Loaded) else load_model(run)
+    path = Path(out) if out is not None else loaded.folder / DEFAULT_NAME
+    path = path / DEFAULT_NAME if path.is_dir() else path
+    if path.exists():
+        raise UserError(f"{path} exists already; choose another --out or remove it first.")
+    config = loaded.network.config
+    if not isinstance(config, TransformerConfig):
+        raise UserError(f"eject writes a Transformer; this run is of kind {kind_of(config)}.")
+    text = source(config, loaded.tokenizer, loaded.folder, path)
+    write_text(path, text)
+    return path, text.count("\n")
+
+
+def unsupported(config: TransformerConfig) -> list[str]:
+    """The dials of `config` that an ejected file cannot have, in words."""
+    c = config
+    kinds = {c.norm_of(layer) for layer in range(c.n_layers)}
+    checks = [
+        (c.assembly != "decoder-only", f"assembly = {c.assembly}"),
+        (c.embedding_size is not None, f"embedding_size = {c.embedding_size}"),
+        (len(kinds) > 1, "layers with different norms"),
+        (c.norm_offset and "layer" in kinds, "norm_offset with norm = layer"),
+        (
+            kinds == {"layer"} and c.norm_bias and not c.norm_weight,
+            "norm_bias without norm_weight",
+        ),
+    ]
+    return [words for true, words in checks if true]
+
+
+def source(config: TransformerConfig, tokenizer: Any, folder: Path, path: Path) -> str:
+    """The text of the file for `path`, of the model whose weights lie in `folder`."""
+    wrong = unsupported(config)
+    if wrong:
+        raise UserError(
+            "this model cannot be written as one plain decoder file, because of: "
+            + "; ".join(wrong)
+            + "."
+        )
+    flags = _flags(config, tokenizer)
+    values = {**_places(folder, path), **_texts(tokenizer, flags), **_numbers(config)}
+    values |= {**_snippets(config, flags), **_rotary(config, flags), **_words(config, flags)}
+    return fill(TEMPLATE, flags, values)
+
+
+# -- the template's few rules ----------------------------------------------------------------------
+def fill(template: str, flags: dict[str, bool], values: dict[str, Any]) -> str:
+    """Keep the lines whose conditions hold, and put values in their places."""
+    kept: list[str] = []
+    stack: list[tuple[bool, bool]] = []  # (this branch holds, an earlier branch did)
+    for line in template.split("\n"):
+        word, _, name = line.partition(" ")
+        if word == "%if":
+            stack.append((flags[name], flags[name]))
+        elif word == "%elif":
+            done = stack.pop()[1]
+            stack.append((flags[name] and not done, flags[name] or done))
+        elif word == "%else":
+            done = stack.pop()[1]
+            stack.append((not done, True))
+        elif word == "%end":
+            stack.pop()
+        elif all(holds for holds, _ in stack):
+            kept.append(line)
+    assert not stack
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: str(values[found[1]]), "\n".join(kept))
+
+
+def _flags(c: TransformerConfig, tokenizer: Any) -> dict[str, bool]:
+    """Which parts this model has."""
+    windows = {c.window_of(layer) for layer in range(c.n_layers)}
+    bases = {c.rotary_base_of(layer) for layer in range(c.n_layers)}
+    flags = {name: c.positions == name for name in ("sinusoidal", "learned", "rotary", "alibi")}
+    relative = c.positions == "relative"
+    flags |= {place: c.norm_place == place for place in ("pre", "post", "sandwich", "output")}
+    flags |= {
+        "relative": relative,
+        "relative_shared": relative and c.relative_shared,
+        "relative_own": relative and not c.relative_shared,
+        "uses_math": relative or c.positions == "sinusoidal",
+        "uses_length": c.positions in ("sinusoidal", "learned") or (relative and c.relative_shared),
+        "split": c.sinusoid_layout == "split",
+        "scaled_rotary": c.rotary_scaling is not None,
+        "whole_rotary": c.rotary_width == c.head_width,
+        "several_bases": c.positions == "rotary" and len(bases) > 1,
+        "windowed": windows != {None},
+        "mixed_windows": len(windows) > 1,
+        "sinks": c.sink_tokens > 0,
+        "grouped": c.kv_heads != c.n_heads,
+        "uneven_slopes": not math.log2(c.n_heads).is_integer(),
+        "power_of_two": math.log2(c.n_heads).is_integer(),
+        "qk_norm": c.qk_norm != "none",
+        "qk_norm_head": c.qk_norm == "head",
+        "qk_norm_full": c.qk_norm == "full",
+        "sink_logit": c.sink_logit,
+        "softcap": c.attention_softcap is not None,
+        "gated": c.gated,
+        "squared_relu": c.activation == "squared-relu",
+        "gelu_tanh": c.activation == "gelu-tanh",
+        "parallel": c.parallel_residual,
+        "sequential": not c.parallel_residual,
+        "norm_offset": c.norm_offset,
+        "final_norm": c.has_final_norm,
+        "embedding_norm": c.embedding_norm,
+        "token_types": c.token_types > 0,
+        "tied": c.tied_embeddings,
+        "head_scale": c.head_scale != 1.0,
+        "logit_softcap": c.logit_softcap is not None,
+        "plain_logits": c.head_scale == 1.0 and c.logit_softcap is None,
+        "documents": tokenizer.end_id is not None,
+        "never_seen": bool(tokenizer.never_seen.any()),
+    }
+    flags["uses_layer"] = flags["mixed_windows"] or flags["several_bases"]
+    return flags
+
+
+# -- what is put into the places -------------------------------------------------------------------
+def _places(folder: Path, path: Path) -> dict[str, str]:
+    """Where the weights are, seen from the file."""
+    away = Path(os.path.relpath(folder.resolve(), path.parent.resolve())).as_posix()
+    here = away == "."
+    name = re.sub(r'["\\\\]', "_", folder.resolve().name)  # it stands in a docstring
+    return {
+        "title": f"A language model: {name}.",
+        "file": path.name,
+        "folder": "Path(__file__).parent"
+        if here
+        else f"Path(__file__).parent / {json.dumps(away)}",
+        "where": "model.safetensors and tokenizer.json beside this file"
+        if here
+        else "model.safetensors and tokenizer.json in the run's folder, or in --folder",
+    }
+
+
+def _texts(tokenizer: Any, flags: dict[str, bool]) -> dict[str, Any]:
+    """Prompts, and how a text begins and ends."""
+    documents = flags["documents"]
+    return {
+        "prompt": "Once",
+        "end_id": tokenizer.end_id,
+        "first_ids": "[END, *" if documents else "",
+        "last_ids": "]" if documents else "",
+        "until_end": "; stops where the model ends its text" if documents else "",
+        "default_prompt": '""' if documents else repr(_first_text(tokenizer)).replace("'", '"'),
+        "forbidden": ", forbidden" if flags["never_seen"] else "",
+    }
+
+
+def _first_text(tokenizer: Any) -> str:
+    """Something to start from: a newline, or the first piece of the vocabulary that is text."""
+    try:
+        newline = tokenizer.encode("\n")
+    except UserError:
+        newline = []
+    if len(newline) and not tokenizer.never_seen[newline[0]]:
+        return "\n"
+    seen = (i for i in range(tokenizer.vocab_size) if not tokenizer.never_seen[i])
+    return next((text for i in seen if (text := tokenizer.decode([i])).isalpha()), " ")
+
+
+def _numbers(c: TransformerConfig) -> dict[str, Any]:
+    values: dict[str, Any] = {name: getattr(c, name) for name in vars(c)}
+    values |= {
+        "parameters": f"{shapes.parameters(c).total:,}",
+        "kv_heads": c.kv_heads,
+        "head_width": c.head_width,
+        "ff_width": c.ff_width,
+        "group": c.n_heads // c.kv_heads,
+        "position_rows": c.context_length + c.position_offset,
+        "relative_max": c.relative_max_distance,
+        "epsilon": c.norm_epsilon,
+        "softcap": c.attention_softcap,
+        "windows": _listed([c.window_of(layer) for layer in range(c.n_layers)]),
+        "slopes": _slopes(c),
+    }
+    return values
+
+
+def _slopes(c: TransformerConfig) -> str:
+    if c.positions != "alibi":
+        return ""
+    from budgerigar.layers.positions import alibi_slopes
+
+    return _listed(alibi_slopes(c.n_heads).double().tolist())
+
+
+def _listed(items: Sequence[object]) -> str:
+    """A list in as few lines as fit; the file says there that no formatter should unfold it."""
+    text = ", ".join(repr(item) for item in items)
+    if len(text) < 60:
+        return f"[{text}]"
+    return f"[\n{textwrap.indent(textwrap.fill(text, 90), '    ')},\n]"
+
+
+def _snippets(c: TransformerConfig, flags: dict[str, bool]) -> dict[str, str]:
+    """Pieces of lines."""
+    layer = flags["uses_layer"]
+    shared = flags["relative_shared"]
+    scale = {1.0: ""}.get(c.scale, f" * {c.scale!r}")
+    embedded = {"sqrt": " * D**0.5", "none": ""}.get(
+        str(c.embedding_scale), f" * {c.embedding_scale}"
+    )
+    offset = c.position_offset
+    window = "window" if flags["mixed_windows"] else str(c.window_of(0))
+    return {
+        "kv": "K" if flags["grouped"] else "H",
+        "scale": " / E**0.5" if c.attention_scale == "sqrt" else scale,
+        "embedding_scale": embedded,
+        "position_range": f"{offset}, {offset} + T" if offset else "T",
+        "qkv_bias": _bias(c.qkv_bias),
+        "output_bias": _bias(c.output_bias),
+        "ff_bias": _bias(c.ff_bias),
+        "plus": "x + " if c.residual else "",
+        "window": window,
+        "window_parameter": ", window: int | None" if flags["mixed_windows"] else "",
+        "window_argument": ", WINDOWS[self.layer]" if flags["mixed_windows"] else "",
+        "layer_argument": ", layer: int" if layer else "",
+        "layer_value": "layer" if layer else "",
+        "layer_call": "i" if layer else "",
+        "bias_parameter": ", bias: Tensor" if shared else "",
+        "bias": ", bias" if shared else "",
+        "activation": {"swiglu": "F.silu", "relu": "F.relu"}.get(c.activation, "F.gelu"),
+        **_norms(c),
+    }
+
+
+def _bias(has_bias: bool) -> str:
+    return "" if has_bias else ", bias=False"
+
+
+def _norms(c: TransformerConfig) -> dict[str, str]:
+    """Calls that make norms; those of queries and keys are RMSNorm always."""
+    rms = c.norm_of(0) == "rms"
+    plain = "" if c.norm_weight else ", elementwise_affine=False"
+    rms_call = f"nn.RMSNorm({{}}, eps={c.norm_epsilon}{plain})"
+    rms_call = "Norm({})" if c.norm_offset else rms_call
+    shift = "" if c.norm_bias or plain else ", bias=False"
+    layer_call = f"nn.LayerNorm({{}}, eps={c.norm_epsilon}{plain}{shift})"
+    widths = ("E", "E") if c.qk_norm == "head" else ("H * E", f"{_kv(c)} * E")
+    return {
+        "norm_call": (rms_call if rms else layer_call).format("width"),
+        "query_norm": rms_call.format(widths[0]),
+        "key_norm": rms_call.format(widths[1]),
+    }
+
+
+def _kv(c: TransformerConfig) -> str:
+    return "K" if c.kv_heads != c.n_heads else "H"
+
+
+def _rotary(c: TransformerConfig, flags: dict[str, bool]) -> dict[str, str]:
+    """Angles: from the base, or as numbers where they are stretched."""
+    several = flags["several_bases"]
+    values = {
+        "pairs": str(c.rotary_width // 2),
+        "rotary_width": str(c.rotary_width),
+        "rotary_base": "ROTARY_BASES[layer]" if several else str(c.rotary_base_of(0)),
+        "rotary_bases": _listed([c.rotary_base_of(layer) for layer in range(c.n_layers)]),
+        "layer_parameter": ", layer: int" if several else "",
+        "self_layer": ", self.layer" if several else "",
+        "of_layer": "[ROTARY_BASES[layer]]" if several else "",
+        "per_layer": ", by rotary base" if several else "",
+        "cosines": "turned.cos()",
+        "sines": "turned.sin()",
+        "frequencies": "",
+        "scaling_words": "",
+    }
+    if c.positions != "rotary" or c.rotary_scaling is None:
+        return values
+    from budgerigar.layers.positions import rotary_frequencies
+
+    bases = sorted({c.rotary_base_of(layer) for layer in range(c.n_layers)})
+    found = {base: rotary_frequencies(c, base) for base in bases}
+    factor = found[bases[0]][1]
+    if factor != 1.0:
+        values["cosines"] = f"(turned.cos() * {factor!r})"
+        values["sines"] = f"(turned.sin() * {factor!r})"
+    values["scaling_words"] = f"{c.rotary_scaling.kind}, {c.rotary_scaling.factor} times"
+    if several:
+        rows = [f"{base}: {_listed(f.tolist())}" for base, (f, _) in found.items()]
+        values["frequencies"] = "{\n" + ",\n".join(rows) + ",\n}"
+    else:
+        values["frequencies"] = _listed(found[bases[0]][0].tolist())
+    return values
+
+
+def _words(c: TransformerConfig, flags: dict[str, bool]) -> dict[str, str]:
+    """Comments and docstrings that depend on the model."""
+    norm = "RMSNorm" if c.norm_of(0) == "rms" else "LayerNorm"
+    kinds = {
+        "none": "no positions",
+        "learned": "learned positions",
+        "relative": "relative positions",
+    }
+    positions = kinds.get(c.positions, f"{c.positions} positions")
+    summary = f"{c.n_layers} layers of {c.n_heads} heads, {c.d_model} wide, {positions}, {norm}"
+    blocks = {
+        "pre": "attention and feed-forward each read a normalised x and add to it",
+        "post": "attention and feed-forward each add to x, which is then normalised",
+        "sandwich": "attention and feed-forward, normalised before and after, each add to x",
+        "output": "attention and feed-forward each add their normalised output to x",
+    }
+    if c.parallel_residual:
+        block = "attention and feed-forward read the same normalised x and both add to it"
+    elif not c.residual:
+        block = "attention, then feed-forward, without residual connections"
+    else:
+        block = blocks[c.norm_place]
+    seen = f"of the last {c.window_of(0)}" if flags["windowed"] else "up to itself"
+    if flags["mixed_windows"]:
+        seen = "in its window, if any"
+    if flags["sinks"]:
+        seen += f", and the first {c.sink_tokens}"
+    centre = "" if norm == "RMSNorm" else "centre each vector and "
+    learned = ", times learned weights" if c.norm_weight else ""
+    return {
+        "summary": summary,
+        "kv_legend": ", K key-value heads" if flags["grouped"] else "",
+        "block_words": block,
+        "visible_words": seen,
+        "norm_words": f"{norm}: {centre}scale it to mean square 1{learned}."
+        if centre
+        else f"{norm}: scale each vector to mean square 1{learned}.",
+        "activation_words": _ACTIVATION_WORDS[c.activation],
+    }
+
+
+_ACTIVATION_WORDS = {
+    "relu": "negative ones cut to 0 (ReLU)",
+    "gelu": "negative ones faded out (GELU)",
+    "gelu-tanh": "negative ones faded out (GELU, by tanh)",
+    "squared-relu": "negative ones cut to 0, the rest squared",
+    "swiglu": "what passes decided by a gate (SwiGLU)",
+    "geglu": "what passes decided by a gate (GEGLU)",
+}
