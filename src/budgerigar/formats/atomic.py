@@ -86,8 +86,10 @@ def folder_aside(target: Path, doing: str | None = None) -> Iterator[Path]:
     """
     target = Path(target)
     aside = target.with_name(f".{target.name}.{os.getpid()}{PARTIAL}")
+    old = target.with_name(f".{target.name}.{os.getpid()}.old{PARTIAL}")
     with disk_errors(doing or f"write {target}"):
         try:
+            shutil.rmtree(aside, ignore_errors=True)  # a killed process may have had this number
             aside.mkdir(parents=True)
             yield aside
             for path in sorted(aside.rglob("*")):
@@ -95,11 +97,12 @@ def folder_aside(target: Path, doing: str | None = None) -> Iterator[Path]:
                     fsync_file(path)
             fsync_folder(aside)
             if target.exists():
-                shutil.rmtree(target)
+                os.rename(target, old)
             os.rename(aside, target)
             fsync_folder(target.parent)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
+            shutil.rmtree(old, ignore_errors=True)
 
 
 def write_bytes(target: Path, content: bytes) -> None:

@@ -59,7 +59,8 @@ def write_checkpoint(
     with folder_aside(target, doing) as aside:
         write_tensors(aside / "weights.safetensors", weights)
         write_tensors(aside / "training.safetensors", training)
-        write_text(aside / "state.json", json.dumps({"step": step, **state}, indent=1) + "\n")
+        text = json.dumps({"step": step, **state}, indent=1) + "\n"
+        (aside / "state.json").write_text(text, encoding="utf-8")
     write_text(checkpoints / "latest", target.name + "\n")
     for old in sorted(checkpoints.glob("step-*"))[:-keep]:
         if old != target:
@@ -68,18 +69,25 @@ def write_checkpoint(
 
 
 def latest_checkpoint(folder: Path) -> Path | None:
-    """The folder that `latest` names; None when the run has none yet."""
+    """The folder that `latest` names; None when the run has none yet.
+
+    Raises:
+        UserError: there should be one, but somebody removed it.
+    """
     checkpoints = Path(folder) / "checkpoints"
     pointer = checkpoints / "latest"
     if not pointer.is_file():
         return None
-    found = checkpoints / pointer.read_text(encoding="utf-8").strip()
-    if not (found / "state.json").is_file():
+    named = pointer.read_text(encoding="utf-8").strip()
+    # Written anew at the same step, a folder is gone for a moment; the one before will do then.
+    whole = [p for p in checkpoints.glob("step-*") if (p / "state.json").is_file()]
+    usable = sorted(p for p in whole if p.name <= named)
+    if not usable:
         raise UserError(
-            f"{pointer} names {found.name}, which is not there or not whole. Write the name of "
-            f"another folder of {checkpoints} into it, or delete {checkpoints} to start again."
+            f"{pointer} names {named}, which is not there or not whole, nor is one before it. "
+            f"Delete {checkpoints} to start this run again."
         )
-    return found
+    return usable[-1]
 
 
 def read_checkpoint(path: Path) -> Checkpoint:

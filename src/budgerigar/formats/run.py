@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from budgerigar.errors import UserError
-from budgerigar.formats.atomic import disk_errors, folder_aside, write_text
+from budgerigar.formats.atomic import disk_errors, file_aside, folder_aside, write_text
 from budgerigar.formats.tensors import (
     load_network_tensors,
     network_tensors,
@@ -68,10 +68,8 @@ class RunFolder:
             path.parent.mkdir(parents=True, exist_ok=True)
         with folder_aside(path, f"make the run folder {path}") as aside:
             _write_config(aside / "config.json", config)
-            write_text(aside / "recipe.toml", recipe_toml)
+            (aside / "recipe.toml").write_text(recipe_toml, encoding="utf-8", newline="\n")
             tokenizer.save(aside)
-            (aside / "checkpoints").mkdir()
-            write_text(aside / "checkpoints" / ".keep", "")
         return cls(path)
 
     @staticmethod
@@ -174,7 +172,8 @@ def save_weights(folder: Path, network: Any, extra: dict[str, str] | None = None
         tensors = {name: torch.as_tensor(array) for name, array in arrays.items()}
     else:
         tensors = network_tensors(network)
-    write_tensors(Path(folder) / "model.safetensors", tensors, {"format": "pt", **(extra or {})})
+    with file_aside(Path(folder) / "model.safetensors") as aside:
+        write_tensors(aside, tensors, {"format": "pt", **(extra or {})})
 
 
 def read_config(folder: Path) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -12,7 +13,6 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from budgerigar.errors import UserError
-from budgerigar.formats.atomic import file_aside
 
 
 def plain_name(name: str) -> str:
@@ -79,17 +79,19 @@ def load_network_tensors(network: nn.Module, tensors: Mapping[str, Tensor], path
 def write_tensors(
     path: Path, tensors: Mapping[str, Tensor], metadata: dict[str, str] | None = None
 ) -> None:
-    """Write a safetensors file atomically. Disk trouble is a `UserError`."""
+    """Write a safetensors file, to be called inside `file_aside` or `folder_aside`."""
     separate = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     # Tensors that are slices of one buffer must be copied apart: the format refuses shared memory.
     separate = {
         name: tensor.clone() if _is_slice(tensor) else tensor for name, tensor in separate.items()
     }
-    with file_aside(path) as aside:
-        try:
-            save_file(separate, aside, metadata=metadata or {})
-        except SafetensorError as error:
-            raise _as_os_error(error) from error
+    try:
+        save_file(separate, path, metadata=metadata or {})
+    except SafetensorError as error:
+        raise _as_os_error(error) from error
+    mask = os.umask(0)
+    os.umask(mask)
+    os.chmod(path, 0o666 & ~mask)  # the writer makes files that only their owner may read
 
 
 def read_tensors(path: Path, device: str = "cpu") -> dict[str, Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,7 @@ from budgerigar.training.recipe import TextRecipe
 HELD_OUT_STORIES = 500  # validation stories of the generated corpus
 
 
-def gather_corpus(
-    text: TextRecipe, files: Sequence[str | Path] = (), tokenizer: Any = None, seed: int = 1
-) -> Any:
+def gather_corpus(text: TextRecipe, files: Sequence[str | Path] = (), tokenizer: Any = None) -> Any:
     """The corpus that a recipe's `[text]` and `files` describe.
 
     Args:
@@ -24,21 +23,21 @@ def gather_corpus(
         UserError: no text is named, or it cannot be read.
     """
     if files:
-        return _from_files(text, files, tokenizer, seed)
+        return _from_files(text, files, tokenizer)
     if text.corpus == "stories":
-        return _from_stories(text, tokenizer, seed)
+        return _from_stories(text, tokenizer)
     if text.corpus:
         from budgerigar.text.catalogue import fetch
 
         fetched = fetch(text.corpus)
-        return _from_files(text, list(fetched.files.values()), tokenizer, seed)
+        return _from_files(text, list(fetched.files.values()), tokenizer)
     raise UserError(
         "There is no text to train on. Give a file (budgie train my.txt), or a corpus of the "
         "catalogue (--corpus NAME; `budgie list` shows them)."
     )
 
 
-def _from_files(text: TextRecipe, files: Sequence[str | Path], tokenizer: Any, seed: int) -> Any:
+def _from_files(text: TextRecipe, files: Sequence[str | Path], tokenizer: Any) -> Any:
     from budgerigar.text.corpus import prepare
 
     return prepare(
@@ -49,11 +48,11 @@ def _from_files(text: TextRecipe, files: Sequence[str | Path], tokenizer: Any, s
         validation=None if text.validation is None else Path(text.validation),
         validation_fraction=text.validation_fraction,
         encoding=text.encoding,
-        seed=seed,
+        seed=text.corpus_seed,
     )
 
 
-def _from_stories(text: TextRecipe, tokenizer: Any, seed: int) -> Any:
+def _from_stories(text: TextRecipe, tokenizer: Any) -> Any:
     from budgerigar.text.corpus import prepare_documents
     from budgerigar.text.stories import stories_documents
 
@@ -62,11 +61,11 @@ def _from_stories(text: TextRecipe, tokenizer: Any, seed: int) -> Any:
         "filler_words": tuple(text.filler_words),
     }
     return prepare_documents(
-        stories_documents(text.n_stories, seed, **options),
-        stories_documents(HELD_OUT_STORIES, seed + 1_000_003, **options),
+        stories_documents(text.n_stories, text.corpus_seed, **options),
+        stories_documents(HELD_OUT_STORIES, text.corpus_seed + 1_000_003, **options),
         tokenizer=text.tokenizer if tokenizer is None else tokenizer,
         vocab_size=text.vocab_size if tokenizer is None else None,
-        seed=seed,
+        seed=text.corpus_seed,
     )
 
 
@@ -103,3 +102,12 @@ def check_same_corpus(corpus: Any, described: dict[str, Any], folder: Path) -> N
             f"{what} since {folder} began, so going on would not continue that run. Put the old "
             f"text back, or start a new run from its weights: budgie train FILE --from {folder}"
         )
+
+
+def first_tokens(store: Any, count: int, tokenizer: Any) -> Any:
+    """The first `count` tokens of a store, to evaluate on quickly along the way."""
+    tokens = store.tokens[:count]
+    text = tokenizer.decode(tokens.tolist())
+    return dataclasses.replace(
+        store, tokens=tokens, n_bytes=len(text.encode()), n_characters=len(text), path=None
+    )

@@ -86,6 +86,7 @@ class Loop:
         self._read_every = 1 if compute.device.type == "cpu" else settings.log_every
         self._unread: list[tuple[int, Tensor, Tensor, list[dict[str, Any]], float]] = []
         self._last_checkpoint: int | None = None
+        self.best_evaluation: Any = None  # of the weights in model.safetensors, where known
         self._metrics: MetricsFile
 
     # -- the whole run --------------------------------------------------------------------------
@@ -113,9 +114,10 @@ class Loop:
                     if self._due(settings.sample_every, at) and self.around.sample:
                         self._sample(stop)
                     standing.seconds = time.perf_counter() - started
-                    if stop.asked or last or self._due(settings.checkpoint_every, at):
+                    ends = last or standing.finished
+                    if stop.asked or ends or self._due(settings.checkpoint_every, at):
                         self._read()
-                        standing.finished = standing.finished or last
+                        standing.finished = ends
                         self.save()
                     if stop.asked:
                         break
@@ -249,6 +251,7 @@ class Loop:
             if is_best:
                 standing.best_loss, standing.best_step = loss, standing.step
                 standing.evaluations_since_best = 0
+                self.best_evaluation = found
                 self._save_best()
             else:
                 standing.evaluations_since_best += 1
@@ -264,7 +267,6 @@ class Loop:
                 f"best was {standing.best_loss:.4f} at step {standing.best_step}"
             )
             standing.finished = True
-            self.save()
 
     def _evaluation_event(self, found: Any, is_best: bool) -> EvaluationEvent:
         return EvaluationEvent(

@@ -31,15 +31,35 @@ def orthogonalise(matrices: Tensor, steps: int = 5) -> Tensor:
         matrices: (N, rows, columns) float; all are done in one batch of products.
         steps: Newton-Schulz iterations.
     """
-    a, b, c = QUINTIC
     tall = matrices.shape[-2] > matrices.shape[-1]
     x = matrices.mT if tall else matrices
     x = x / (torch.linalg.matrix_norm(x, keepdim=True) + 1e-7)  # singular values at most 1
-    for _ in range(steps):
-        gram = x @ x.mT
-        polynomial = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)
-        x = torch.baddbmm(x, polynomial, x, beta=a)
+    if x.shape[-1] >= 2 * x.shape[-2]:
+        x = _iterate_on_gram(x, steps)
+    else:
+        a, b, c = QUINTIC
+        for _ in range(steps):
+            gram = x @ x.mT
+            x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
     return x.mT if tall else x
+
+
+def _iterate_on_gram(x: Tensor, steps: int) -> Tensor:
+    """The same iterations for wide x (N, n, m), on n x n matrices alone.
+
+    Every iterate is a polynomial q(G) x of G = x x^T, and polynomials of G commute, so q and
+    q G q are all that need be carried: for m = 4 n that is 40 % less arithmetic (and measured).
+    """
+    a, b, c = QUINTIC
+    gram, product = x @ x.mT, None
+    for step in range(steps):
+        factor = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)
+        factor.diagonal(dim1=-2, dim2=-1).add_(a)
+        product = factor if product is None else factor @ product
+        if step < steps - 1:
+            gram = factor @ (gram @ factor)
+    assert product is not None
+    return product @ x
 
 
 class Muon:

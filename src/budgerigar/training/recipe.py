@@ -47,6 +47,8 @@ class TextRecipe:
     """share of the text held out when there is no validation file"""
     encoding: str | None = None
     """encoding of the files; None: UTF-8, or what a byte-order mark says"""
+    corpus_seed: int = 0
+    """seed of generated text and of the tokenizer's sample; apart from training's own seed"""
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class TrainingRecipe:
     """windows per forward pass; tokens per step = batch_size x accumulate x context_length"""
     accumulate: int = 1
     """forward passes per step; the loss is averaged over all their tokens"""
-    order: Literal["random", "shuffled"] = "shuffled"
+    window_order: Literal["random", "shuffled"] = "shuffled"
     """random: windows start anywhere (nanoGPT); shuffled: every token once per pass"""
     label_smoothing: float = 0.0
     """share of the target's probability spread over the vocabulary (Szegedy et al. 2016)"""

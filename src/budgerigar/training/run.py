@@ -25,7 +25,12 @@ from budgerigar.formats.run import (
     resolve_run,
     save_weights,
 )
-from budgerigar.training.corpora import check_same_corpus, describe_corpus, gather_corpus
+from budgerigar.training.corpora import (
+    check_same_corpus,
+    describe_corpus,
+    first_tokens,
+    gather_corpus,
+)
 from budgerigar.training.device import Compute, choose_compute
 from budgerigar.training.events import untouched
 from budgerigar.training.loop import Loop, Surroundings
@@ -107,6 +112,7 @@ def _start(
     if out is not None and Path(out).exists():
         RunFolder.refuse_existing(Path(out))
     files = [files] if isinstance(files, str | Path) else list(files)
+    minutes, settings = _budget(minutes, settings)
     base = load_model(resolve_run(start_from)) if start_from is not None else None
     if recipe is None:
         recipe, corpus = _planned(files, corpus, minutes, settings, base)
@@ -116,13 +122,24 @@ def _start(
         recipe = recipe.replace(training={"minutes": minutes, "steps": None})
     if corpus is None:
         tokenizer = None if base is None else base.tokenizer
-        corpus = gather_corpus(recipe.text, files, tokenizer, recipe.training.seed)
+        corpus = gather_corpus(recipe.text, files, tokenizer)
     for note in corpus.notes:
         progress.note(note)
     folder = Path(out) if out is not None else next_folder(_name_of(recipe, files))
     if recipe.kind == "ngram":
         return _count(recipe, corpus, files, folder)
     return _train_network(recipe, corpus, files, folder, base, callbacks)
+
+
+def _budget(
+    minutes: float | None, settings: Mapping[str, Any] | None
+) -> tuple[float | None, dict[str, Any]]:
+    """Minutes asked for win over the steps of a recipe, wherever they were given; not over steps
+    asked for at the same time."""
+    changes = dict(settings or {})
+    asked = changes.pop("minutes", None)
+    minutes = minutes if minutes is not None else asked
+    return (None if changes.get("steps") is not None else minutes), changes
 
 
 def _as_recipe(recipe: Recipe | str | Path) -> Recipe:
@@ -183,7 +200,7 @@ def _train_network(
     )
     folder = RunFolder.create(path, config, to_toml(recipe), corpus.tokenizer)
     with folder.lock():
-        lines = _baselines(recipe, corpus)
+        lines = _baselines(recipe, corpus, network.context_length)
         append_metrics(folder.metrics_path, {"kind": "baselines", "losses": lines})
         torch.manual_seed(recipe.training.seed)
         loop = _loop(recipe, corpus, folder, network, batches, compute, threads, lines, callbacks)
@@ -208,7 +225,7 @@ def fit_context(recipe: Recipe, corpus: Any) -> Recipe:
     return recipe.replace(model={"context_length": longest})
 
 
-def _continued(recipe: Recipe, corpus: Any, base: Loaded) -> tuple[Recipe, nn.Module]:
+def _continued(recipe: Recipe, corpus: Any, base: Loaded) -> tuple[Recipe, Any]:
     """The network of another run, to be trained on; says what was kept of it."""
     if base.config["kind"] != "transformer":
         raise UserError(
@@ -233,7 +250,7 @@ def _batches(recipe: Recipe, corpus: Any, network: Any) -> Any:
     training = recipe.training
     length = min(network.context_length, corpus.train.n_tokens - 1)
     return WindowBatches(
-        corpus.train, length, training.batch_size, seed=training.seed, order=training.order
+        corpus.train, length, training.batch_size, seed=training.seed, order=training.window_order
     )
 
 
@@ -252,12 +269,13 @@ def _fix_steps(
     return recipe.replace(training={"steps": steps, "evaluate_every": every})
 
 
-def _baselines(recipe: Recipe, corpus: Any) -> dict[str, float]:
+def _baselines(recipe: Recipe, corpus: Any, context_length: int) -> dict[str, float]:
+    """Losses of simple models, measured with the windows that ours is measured with."""
     if not recipe.training.baselines:
         return {}
     from budgerigar.evaluation import baselines
 
-    found = baselines(corpus.train, corpus.validation)
+    found = baselines(corpus.train, corpus.validation, context_length=context_length)
     shown = ", ".join(f"{name} {loss:.3f}" for name, loss in found.items())
     progress.note(f"to compare with, nats per token: {shown}")
     return {name: float(loss) for name, loss in found.items()}
@@ -281,7 +299,7 @@ def _resume(
         text = config["text"]
         if corpus is None:
             tokenizer = Tokenizer.load(path)
-            corpus = gather_corpus(recipe.text, text["files"], tokenizer, recipe.training.seed)
+            corpus = gather_corpus(recipe.text, text["files"], tokenizer)
         check_same_corpus(corpus, text, path)
         network = models.build(config_from_dict(config["model"]), seed=recipe.training.seed)
         if checkpoint is None and config.get("started_from"):
@@ -313,7 +331,7 @@ def _go_on(
     folder: RunFolder,
     recipe: Recipe,
     corpus: Any,
-    network: nn.Module,
+    network: Any,
     checkpoint: Checkpoint | None,
     callbacks: Iterable[Any],
 ) -> TrainedRun:
@@ -326,7 +344,8 @@ def _go_on(
     cut_metrics(metrics, int(state.get("metrics_bytes", 0)))
     logged = read_metrics(metrics, "baselines")
     if not logged:
-        logged = [{"kind": "baselines", "losses": _baselines(recipe, corpus)}]
+        length = network.context_length
+        logged = [{"kind": "baselines", "losses": _baselines(recipe, corpus, length)}]
         append_metrics(metrics, logged[0])
     torch.manual_seed(recipe.training.seed)
     lines = logged[0]["losses"]
@@ -388,7 +407,9 @@ def _evaluator(recipe: Recipe, corpus: Any) -> Callable[[nn.Module, bool], Any]:
 
     most = recipe.training.evaluation_tokens
     whole = corpus.validation
-    part = whole if most is None or most >= whole.n_tokens else whole.first(most)
+    part = whole
+    if most is not None and most < whole.n_tokens:
+        part = first_tokens(whole, most, corpus.tokenizer)
 
     def run(network: Any, everything: bool) -> Any:
         return evaluate(network, whole if everything else part)
@@ -448,8 +469,10 @@ def _run(loop: Loop, recipe: Recipe, corpus: Any, folder: RunFolder) -> TrainedR
 
 def _final_evaluation(loop: Loop, network: Any) -> dict[str, Any]:
     """The best weights on the whole validation split."""
-    with untouched(network):
-        found = loop.around.evaluate(network.eval(), True)
+    found = loop.best_evaluation
+    if found is None or loop.settings.evaluation_tokens is not None:
+        with untouched(network):
+            found = loop.around.evaluate(network.eval(), True)
     return dataclasses.asdict(found)
 
 

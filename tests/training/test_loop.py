@@ -1,0 +1,199 @@
+"""The loop: it learns, it stops and goes on exactly, and looking at it changes nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from budgerigar.errors import UserError
+from budgerigar.formats.checkpoints import read_latest_checkpoint
+from budgerigar.formats.metrics import cut_metrics, read_metrics
+from budgerigar.formats.tensors import read_tensors
+from budgerigar.training.flight_recorder import TrainingFailedError
+from budgerigar.training.loop import Loop
+from budgerigar.training.signals import StopRequest
+
+
+def run(loop: Loop) -> Any:
+    return loop.run(StopRequest())
+
+
+def weights(loop: Loop) -> dict[str, torch.Tensor]:
+    return {n: p.detach().clone() for n, p in loop.network.named_parameters()}
+
+
+def assert_same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> None:
+    assert one.keys() == other.keys()
+    different = [name for name in one if not torch.equal(one[name], other[name])]
+    assert not different
+
+
+def without_clock(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{k: v for k, v in e.items() if k != "clock"} for e in entries]
+
+
+class StopAt:
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def on_step(self, event: Any) -> bool:
+        return bool(event.step == self.step)
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_it_learns(make_loop: Any, optimizer: str) -> None:
+    loop = make_loop(
+        steps=40, evaluate_every=40, optimizer=optimizer, learning_rate=0.01, warmup_steps=5
+    )
+    run(loop)
+    losses = [e["loss"] for e in read_metrics(loop.folder.metrics_path, "step")]
+    assert losses[0] > 2.5
+    assert losses[-1] < 2.0
+
+
+@pytest.mark.parametrize(
+    ("at", "changes"),
+    [
+        (1, {}),
+        (4, {}),
+        (7, {"optimizer": "muon", "accumulate": 2, "muon_momentum_warmup": 6}),
+        (7, {"average": "ema", "log_every": 5}),
+        (7, {"average": "last", "average_count": 2, "label_smoothing": 0.1}),
+    ],
+)
+def test_stopped_and_resumed_is_bit_identical(make_loop: Any, at: int, changes: Any) -> None:
+    whole = make_loop("whole", **changes)
+    run(whole)
+    first = make_loop("parts", callbacks=[StopAt(at)], **changes)
+    standing = run(first)
+    assert standing.step == at
+    torch.rand(3)  # what happens elsewhere in the process must not matter
+    second = make_loop("parts", opened=True, **changes)
+    checkpoint = read_latest_checkpoint(second.folder.path)
+    assert checkpoint is not None
+    cut_metrics(second.folder.metrics_path, checkpoint.state["metrics_bytes"])
+    second.restore(checkpoint)
+    run(second)
+    assert_same(weights(whole), weights(second))
+    metrics = [read_metrics(loop.folder.metrics_path) for loop in (whole, second)]
+    assert without_clock(metrics[0]) == without_clock(metrics[1])
+    files = [read_tensors(loop.folder.weights_path) for loop in (whole, second)]
+    assert_same(*files)
+    assert whole.standing.best_loss == second.standing.best_loss
+
+
+def test_evaluating_sampling_and_watching_change_nothing(make_loop: Any) -> None:
+    class Nosy:
+        def on_step(self, event: Any) -> None:
+            event.network.eval()
+            torch.rand(7)
+
+        def on_evaluation(self, event: Any) -> None:
+            torch.rand(7)
+
+    def sample(network: torch.nn.Module, step: int) -> str:
+        torch.rand(5)
+        return "x"
+
+    quiet = make_loop("quiet", evaluate_every=100)
+    run(quiet)
+    noisy = make_loop("noisy", evaluate_every=1, sample=sample, callbacks=[Nosy()])
+    run(noisy)
+    assert_same(weights(quiet), weights(noisy))
+
+
+def test_patience_ends_the_run_and_keeps_the_best(make_loop: Any) -> None:
+    losses = iter([3.0, 2.0, 2.5, 2.6, 2.7, 1.0])
+
+    def evaluate(network: Any, whole: bool) -> Any:
+        from types import SimpleNamespace
+
+        loss = next(losses)
+        return SimpleNamespace(nats_per_token=loss, bits_per_byte=loss, n_tokens=1)
+
+    loop = make_loop(steps=60, evaluate_every=2, patience=3)
+    loop.around.evaluate = evaluate
+    standing = run(loop)
+    assert (standing.step, standing.best_step, standing.best_loss) == (10, 4, 2.0)
+    assert standing.finished
+    assert read_latest_checkpoint(loop.folder.path).step == 10  # type: ignore[union-attr]
+
+
+def test_nan_is_named_and_the_last_checkpoint_stays_good(make_loop: Any) -> None:
+    loop = make_loop(steps=12)
+
+    class Poison:
+        def on_step(self, event: Any) -> None:
+            if event.step == 6:
+                with torch.no_grad():
+                    event.network.decoder.get_submodule("1.feed_forward.up").weight[0, 0] = float(
+                        "nan"
+                    )
+
+    loop = make_loop("poisoned", callbacks=[Poison()])
+    with pytest.raises(TrainingFailedError) as caught:
+        run(loop)
+    message = str(caught.value)
+    assert "step 7" in message
+    assert "decoder.1.feed_forward.up.weight" in message
+    assert "cat" in message or "dog" in message or "the" in message
+    checkpoint = read_latest_checkpoint(loop.folder.path)
+    assert checkpoint is not None
+    assert checkpoint.step == 4
+    assert all(torch.isfinite(t).all() for t in checkpoint.weights.values())
+
+
+def test_an_overflowing_value_is_named_by_layer(make_loop: Any) -> None:
+    class Blow:
+        def on_step(self, event: Any) -> None:
+            if event.step == 3:
+                part = event.network.decoder.get_submodule("0.feed_forward")
+                with torch.no_grad():  # finite weights and hidden values whose product is not
+                    part.up.weight.mul_(1e25)
+                    part.down.weight.mul_(1e25)
+
+    loop = make_loop(callbacks=[Blow()])
+    with pytest.raises(TrainingFailedError) as caught:
+        run(loop)
+    assert caught.value.report.first_bad == "the value decoder.0.feed_forward.down"
+
+
+def test_a_loss_that_shoots_up_stops_the_run(make_loop: Any) -> None:
+    class Scale:
+        def on_step(self, event: Any) -> None:
+            if event.step == 5:
+                with torch.no_grad():
+                    event.network.embedding.tokens.weight.mul_(1000)
+
+    loop = make_loop(steps=40, callbacks=[Scale()], learning_rate=1e-5)
+    with pytest.raises(TrainingFailedError, match="shot up") as caught:
+        run(loop)
+    assert caught.value.report.step == 8  # the third step in a row
+    assert caught.value.report.largest
+
+
+def test_full_disk_during_a_checkpoint_keeps_the_one_before(
+    make_loop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import errno
+
+    from budgerigar.formats import atomic
+
+    class FillDisk:
+        def on_step(self, event: Any) -> None:
+            if event.step == 6:
+                full = OSError(errno.ENOSPC, "No space left on device")
+                monkeypatch.setattr(atomic, "fsync_file", lambda path: (_ for _ in ()).throw(full))
+
+    loop = make_loop(callbacks=[FillDisk()])
+    with pytest.raises(UserError, match="disk is full"):
+        run(loop)
+    monkeypatch.undo()
+    checkpoint = read_latest_checkpoint(loop.folder.path)
+    assert checkpoint is not None
+    assert checkpoint.step == 4
+    names = [p.name for p in Path(loop.folder.path / "checkpoints").iterdir()]
+    assert not [n for n in names if n.endswith(".partial")]
