@@ -129,6 +129,12 @@ def test_saved_and_restored(smoothing: Smoothing, end_id: int | None, tmp_path: 
     np.testing.assert_array_equal(again.score(tokens)[0], model.score(tokens)[0])
 
 
+def test_another_models_tensors_are_refused() -> None:
+    model = small_model(order=3)
+    with pytest.raises(UserError, match=r"order 4: ngrams\.4\.keys, ngrams\.4\.counts missing"):
+        NgramModel.from_tensors(model.state_tensors(), NgramConfig(6, 4))
+
+
 def test_large_vocabulary_and_order() -> None:
     rng = np.random.default_rng(5)
     tokens = (rng.zipf(1.4, 4000) * 7919) % 70_000

@@ -117,12 +117,19 @@ class NgramModel:
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Any], config: NgramConfig) -> Self:
         """The model that `state_tensors` came from (numpy arrays or torch tensors)."""
+        lengths = range(1, config.order + 1)
+        names = ["end_id", *(f"ngrams.{k}.{what}" for k in lengths for what in ("keys", "counts"))]
+        missing = [name for name in names if name not in tensors]
+        if missing:
+            raise UserError(
+                f"these are not the counts of an n-gram of order {config.order}: "
+                f"{', '.join(missing)} missing; the file is damaged or belongs to another model"
+            )
         end = int(np.asarray(tensors["end_id"])[0])
         counted: list[CountedLevel] = []
-        while f"ngrams.{len(counted) + 1}.keys" in tensors:
-            name = f"ngrams.{len(counted) + 1}"
-            keys: Ints = np.asarray(tensors[f"{name}.keys"])
-            counts: Ints = np.asarray(tensors[f"{name}.counts"]).astype(np.int64)
+        for length in lengths:
+            keys: Ints = np.asarray(tensors[f"ngrams.{length}.keys"])
+            counts: Ints = np.asarray(tensors[f"ngrams.{length}.counts"]).astype(np.int64)
             if counted:
                 below = counted[-1]
                 suffixes = suffix_ids(keys, below.keys, below.suffixes, config.vocab_size)
