@@ -156,7 +156,7 @@ class _Scan:
         if self._long.count:
             yield self._long.finding(
                 "warning",
-                f"{{n}} lines of over {LONG_LINE:,} characters; the longest has {self.longest:,}",
+                f"{{n}} lines hold over {LONG_LINE:,} characters, the longest {self.longest:,}",
                 "They train; is it the text you meant?",
             )
         if self._repeated.count:

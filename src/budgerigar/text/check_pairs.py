@@ -122,7 +122,7 @@ def _about_pairs(source: list[str], target: list[str], ratio: float) -> Iterator
             repeats.add(number)
         seen.add((a, b))
     dropped = "Such pairs are dropped, nothing is shifted"
-    odd = f"lengths of {{n}} pairs are over {OUTLIER:g} times off the usual {ratio:.2f}"
+    odd = f"{{n}} pairs are of lengths over {OUTLIER:g} times off the usual {ratio:.2f}"
     for places, level, what, advice in (
         (blank_source, "warning", "{n} lines are blank in the source only", dropped),
         (blank_target, "warning", "{n} lines are blank in the target only", dropped),

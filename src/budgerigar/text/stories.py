@@ -56,7 +56,11 @@ CHANCE = 1 / len(PETS)
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """The sentences of the lesson on attention. No generated story or pair equals one of them."""
+    """The sentences of the lesson on attention. No generated story or pair equals one of them.
+
+    `remembered` ends the stories of other people with a budgerigar too; the lesson's passage, and
+    every sentence that names Xuanyuan and the budgerigar, is in no split.
+    """
 
     it: str = "Xuanyuan has a budgerigar ; it has green feathers ."
     opening: str = "Xuanyuan had a budgerigar when he was young ."

@@ -69,7 +69,7 @@ MEMORY_FILLER = (
     "{He}/S planted/V roses and {plant} in the garden .",
     "{His} {relative}/S ( a {job} ) lived/V in the city .",
     "{His} {relative}/S came/V for tea and told/V a {long}/A story/N .",
-    "The train/S ( it/SG was/V late/P again ) stopped/V at the bridge .",
+    "The train/SF ( it/SG was/V late/P again ) stopped/V at the bridge .",
     "{His} friend/S ( a {job} ( and a {job} ) ) sang/V in the {open} .",
     "Once {he}/S got/V lost in the {open} and a {job}/S helped/V {him} .",
     "At night {he}/S looked/V at the moon over the {place} .",

@@ -119,6 +119,7 @@ class Draft:
             elif mark == "I":
                 self.links.append(("antecedent", at, self.pets[-1]))
             elif mark == "G":
+                assert self._thing >= 0, f"{self.words[at]!r} has nothing to stand for"
                 self.links.append(("antecedent", at, self._thing))
             else:
                 raise AssertionError(f"unknown mark {mark!r}")
