@@ -75,9 +75,7 @@ def test_forward_and_steps_agree(model: Transformer, how: str) -> None:
         for sizes in ([24], [1] * 24, [7, 1, 16]):
             state, parts, at = edited.start(1), [], 0
             for size in sizes:
-                logits, state = edited.step(
-                    TOKENS[:, at : at + size], state, all_positions=True
-                )
+                logits, state = edited.step(TOKENS[:, at : at + size], state, all_positions=True)
                 parts.append(logits)
                 at += size
             torch.testing.assert_close(torch.cat(parts, 1), whole, rtol=1e-4, atol=1e-4)

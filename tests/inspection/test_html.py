@@ -36,7 +36,9 @@ def test_numbers_are_the_librarys_within_what_the_page_says(tmp_path) -> None:
     assert data["reasons"][mask[0, 1]] == "masked: comes later"
 
 
-@pytest.mark.parametrize("evil", ["</script><b>x</b>", "<!--", "__DATA__", '"><img src=x>', "\u2028"])
+@pytest.mark.parametrize(
+    "evil", ["</script><b>x</b>", "<!--", "__DATA__", '"><img src=x>', "\u2028"]
+)
 def test_a_sentence_stays_text(evil: str) -> None:
     drawn = matrix([evil, "b"])
     text = page([drawn], evil)

@@ -88,7 +88,9 @@ def test_contributions_sum_to_the_attention_output(name: str) -> None:
     seen = trace(model, tokenizer, STORY)
     for layer in range(2):
         heads = list(seen.heads(layer))
-        total = sum(head.contribution for head in heads) + heads[0].module.output.bias.detach().numpy()
+        total = (
+            sum(head.contribution for head in heads) + heads[0].module.output.bias.detach().numpy()
+        )
         own = next(iter(seen.values(f"*.{layer}.self_attention.output").values()))
         np.testing.assert_allclose(total, own, rtol=1e-3, atol=1e-4)
 
@@ -115,7 +117,10 @@ def test_first_layer_from_the_weights_alone_in_float64() -> None:
     model = network(tokenizer.vocab_size, positions="learned", n_kv_heads=2)
     seen = trace(model, tokenizer, STORY, start_id=0)
     weight = {n: p.detach().double().numpy() for n, p in model.named_parameters()}
-    x = weight["embedding.tokens.weight"][seen.ids] + weight["embedding.positions.weight"][: len(seen)]
+    x = (
+        weight["embedding.tokens.weight"][seen.ids]
+        + weight["embedding.positions.weight"][: len(seen)]
+    )
     x = (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5)
     x = x * weight["decoder.0.attention_norm.weight"] + weight["decoder.0.attention_norm.bias"]
 

@@ -68,7 +68,9 @@ def network(vocab_size: int, seed: int = 1, **dials: Any) -> Transformer:
     return Transformer(TransformerConfig(**{**settings, **dials}), seed).eval()
 
 
-def matrix(labels: list[str], seed: int = 0, window: int | None = None, name: str = "L2.H3") -> Matrix:
+def matrix(
+    labels: list[str], seed: int = 0, window: int | None = None, name: str = "L2.H3"
+) -> Matrix:
     """Causal weights at random."""
     n = len(labels)
     scores = np.random.default_rng(seed).normal(size=(n, n)) * 2

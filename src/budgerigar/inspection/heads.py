@@ -182,7 +182,8 @@ class Head:
         """Write this head as PNG, SVG or PDF, by the file's ending."""
         from budgerigar.inspection import plots
 
-        return plots.save(plots.head_figure(self.matrix()), path)
+        svg = Path(path).suffix.lower() == ".svg"
+        return plots.save(plots.head_figure(self.matrix(), text_only=svg), path)
 
     def __repr__(self) -> str:
         from budgerigar.inspection.terminal import heatmap

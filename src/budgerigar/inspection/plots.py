@@ -7,6 +7,7 @@ origin is at the top left, cells are square, masked cells hatched. The colour sc
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,12 +30,15 @@ _NUMBERED = 12  # up to so many queries and keys, cells show their number
 _ENDINGS = (".png", ".svg", ".pdf")
 
 
-def head_figure(matrix: Matrix, top: float | None = None) -> Figure:
-    """One head. top: weight at the upper end of the colour scale; None fits it."""
+def head_figure(matrix: Matrix, top: float | None = None, text_only: bool = False) -> Figure:
+    """One head. top: weight at the upper end of the colour scale; None fits it.
+
+    text_only: for SVG, whose reader brings the fonts, so none need be found here.
+    """
     rows, columns = matrix.weights.shape
     cell = _cell_inches(max(rows, columns))
-    left = 0.5 + _label_inches(matrix.query_labels, cell, max(rows, columns))
-    above = 0.88 + _label_inches(matrix.key_labels, cell, max(rows, columns), upright=True)
+    left = 0.5 + _label_inches(matrix.query_labels, cell)
+    above = 0.88 + _label_inches(matrix.key_labels, cell, upright=True)
     inches = (max(left + columns * cell + 0.95, 5.2), max(above + rows * cell, 2.4) + 0.45)
     figure = _figure(inches)
     box = (
@@ -45,7 +49,7 @@ def head_figure(matrix: Matrix, top: float | None = None) -> Figure:
     )
     axes = figure.add_axes(box)
     top = top or scale_top([matrix])
-    texts = _Texts([*matrix.query_labels, *matrix.key_labels, matrix.name, matrix.about])
+    texts = _Texts([*matrix.query_labels, *matrix.key_labels, matrix.name, matrix.about], text_only)
     image = _draw(axes, matrix, top)
     _label_axes(axes, matrix, cell, texts)
     if max(rows, columns) <= _NUMBERED:
@@ -58,7 +62,7 @@ def head_figure(matrix: Matrix, top: float | None = None) -> Figure:
     return figure
 
 
-def layer_figure(matrices: Sequence[Matrix]) -> Figure:
+def layer_figure(matrices: Sequence[Matrix], text_only: bool = False) -> Figure:
     """All heads of one layer beside each other, on one colour scale."""
     if not matrices:
         raise UserError("there are no heads to draw")
@@ -67,14 +71,14 @@ def layer_figure(matrices: Sequence[Matrix]) -> Figure:
     cell = min(_cell_inches(longest), 4.2 / longest)
     across = min(len(matrices), max(1, int(13 // (columns * cell + 1.4))))
     down = -(-len(matrices) // across)
-    side = 0.45 + _label_inches(matrices[0].query_labels, cell, longest)
-    roof = 0.55 + _label_inches(matrices[0].key_labels, cell, longest, upright=True)
+    side = 0.45 + _label_inches(matrices[0].query_labels, cell)
+    roof = 0.55 + _label_inches(matrices[0].key_labels, cell, upright=True)
     pitch = (side + columns * cell + 0.15, roof + rows * cell + 0.15)
     inches = (max(across * pitch[0] + 1.0, 5.2), down * pitch[1] + 1.1)
     figure = _figure(inches)
     top = scale_top(matrices)
     labels = [*matrices[0].query_labels, *matrices[0].key_labels]
-    texts = _Texts([*labels, matrices[0].about, *(m.name for m in matrices)])
+    texts = _Texts([*labels, matrices[0].about, *(m.name for m in matrices)], text_only)
     image = None
     for index, matrix in enumerate(matrices):
         x = (index % across) * pitch[0] + side
@@ -90,7 +94,9 @@ def layer_figure(matrices: Sequence[Matrix]) -> Figure:
     return figure
 
 
-def grid_figure(rows: Sequence[Sequence[Matrix]], about: str = "") -> Figure:
+def grid_figure(
+    rows: Sequence[Sequence[Matrix]], about: str = "", text_only: bool = False
+) -> Figure:
     """All heads: a row of thumbnails per layer, layer 0 at the top, on one colour scale."""
     heads = [matrix for row in rows for matrix in row]
     if not heads:
@@ -100,7 +106,7 @@ def grid_figure(rows: Sequence[Sequence[Matrix]], about: str = "") -> Figure:
     inches = (max(across * (size + 0.12) + 1.15, 5.2), down * (size + 0.32) + 1.15)
     figure = _figure(inches)
     top = scale_top(heads)
-    texts = _Texts([about or heads[0].about])
+    texts = _Texts([about or heads[0].about], text_only)
     image = None
     for y, row in enumerate(rows):
         for x, matrix in enumerate(row):
@@ -132,8 +138,11 @@ def save(figure: Figure, path: str | Path, dpi: int = 150) -> Path:
         raise UserError(f"there is no folder {target.parent} to write {target.name} into")
     # No date and a fixed salt: the same data gives the same file.
     settings: Any = {"svg.fonttype": "none", "svg.hashsalt": "budgerigar", "hatch.linewidth": 0.4}
-    with matplotlib.rc_context(settings):
-        metadata = {"Date": None} if target.suffix.lower() == ".svg" else {}
+    vector = target.suffix.lower() == ".svg"
+    with matplotlib.rc_context(settings), warnings.catch_warnings():
+        if vector:  # measured here, but drawn by the reader's fonts
+            warnings.filterwarnings("ignore", message="Glyph .* missing")
+        metadata = {"Date": None} if vector else {}
         figure.savefig(target, dpi=dpi, metadata=metadata)
     return target
 
@@ -141,8 +150,10 @@ def save(figure: Figure, path: str | Path, dpi: int = 150) -> Path:
 class _Texts:
     """Which fonts draw the labels of a figure; characters that no font has are replaced."""
 
-    def __init__(self, texts: Sequence[str]) -> None:
+    def __init__(self, texts: Sequence[str], text_only: bool) -> None:
         self.families, self.missing = fonts.families_for([*texts, "…“”"])
+        if text_only:
+            self.missing = set()
         fonts.note_missing(self.missing)
 
     def __call__(self, text: str) -> str:
@@ -168,13 +179,14 @@ def _font_size(cell: float) -> float:
     return float(min(9.5, max(5.0, cell * 72 * 0.78)))
 
 
-def _label_inches(labels: Sequence[str], cell: float, n: int, upright: bool = False) -> float:
+def _label_inches(labels: Sequence[str], cell: float, upright: bool = False) -> float:
     """Room for the longest label, beside the rows or (upright) above the columns."""
     size = _font_size(cell)
-    if upright and all(map(_stacks, labels)) and _stride(n, cell) == 1:
-        return max((len(label) for label in labels), default=1) * size * 1.25 / 72
-    columns = max((width(shorten(label, _LABEL_COLUMNS)) for label in labels), default=1)
-    return columns * size * 0.62 / 72 + 0.08
+    em = size / 72
+    stacked = [label for label in labels if upright and _stacks(label)]
+    across = [width(shorten(label, _LABEL_COLUMNS)) for label in labels if label not in stacked]
+    high = max((len(label) * 1.25 * em for label in stacked), default=0.0)
+    return max(high, max(across, default=0) * 0.62 * em + 0.08)
 
 
 def _stacks(label: str) -> bool:
@@ -235,7 +247,7 @@ def _cells_path(cells: np.ndarray) -> Any:
     from matplotlib.path import Path as Outline
 
     vertices: list[tuple[float, float]] = []
-    codes: list[int] = []
+    codes: list[Any] = []
     for row, marks in enumerate(cells):
         edges: Any = np.flatnonzero(np.diff(np.concatenate([[0], marks.astype(int), [0]])))
         for start, stop in edges.reshape(-1, 2).tolist():
@@ -251,8 +263,6 @@ def _label_axes(axes: Axes, matrix: Matrix, cell: float, texts: _Texts) -> None:
     rows, columns = matrix.weights.shape
     size, stride = _font_size(cell), _stride(max(rows, columns), cell)
     queries, keys = range(0, rows, stride), range(0, columns, stride)
-    stacked = stride == 1 and all(map(_stacks, matrix.key_labels))
-    names = ["\n".join(k) if stacked else shorten(k, _LABEL_COLUMNS) for k in matrix.key_labels]
     style: Any = {"fontsize": size, "family": texts.families, "parse_math": False}
     axes.set_yticks(
         list(queries),
@@ -260,9 +270,11 @@ def _label_axes(axes: Axes, matrix: Matrix, cell: float, texts: _Texts) -> None:
         **style,
     )
     axes.xaxis.tick_top()
-    axes.set_xticks(
-        list(keys), [texts(names[k]) for k in keys], rotation=0 if stacked else 90, **style
-    )
+    names = [matrix.key_labels[k] for k in keys]
+    written = ["\n".join(n) if _stacks(n) else shorten(n, _LABEL_COLUMNS) for n in names]
+    axes.set_xticks(list(keys), [texts(name) for name in written], **style)
+    for label, name in zip(axes.get_xticklabels(), names, strict=True):
+        label.set_rotation(0 if _stacks(name) else 90)
     axes.tick_params(axis="x", pad=2)
     axes.tick_params(axis="y", pad=2)
     axes.xaxis.set_label_position("top")
@@ -318,9 +330,9 @@ def _mask_legend(figure: Figure, matrices: Sequence[Matrix], x: float, y: float)
 def _title(figure: Figure, title: str, about: str, families: list[str]) -> None:
     """What the picture shows, in the top left corner."""
     wide, high = figure.get_size_inches()
-    style: Any = {"va": "top", "family": families, "parse_math": False}
-    figure.text(0.12 / wide, 1 - 0.10 / high, title, size=12, weight="bold", **style)
-    figure.text(0.12 / wide, 1 - 0.34 / high, about, size=8.5, **style)
+    figure.text(0.12 / wide, 1 - 0.10 / high, title, size=12, weight="bold", va="top")
+    style: Any = {"family": families, "parse_math": False}
+    figure.text(0.12 / wide, 1 - 0.34 / high, about, size=8.5, va="top", **style)
 
 
 def _finish(

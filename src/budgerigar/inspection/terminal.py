@@ -59,7 +59,7 @@ def heatmap(
                 lines.append(f"keys {start} to {stop - 1} of {n}:")
             lines += painter.dense(start, stop)
         unit = "weights in tenths, . near 0"
-    lines.append(_legend(matrix, depth, top, unit))
+    lines += _legend(matrix, depth, top, unit, columns)
     return "\n".join(shorten_line(line, columns) for line in lines)
 
 
@@ -162,15 +162,18 @@ class _Painter:
         return "." if weight < 0.05 else str(min(9, int(weight * 10 + 0.5)))
 
 
-def _legend(matrix: Matrix, depth: Depth, top: float, unit: str) -> str:
-    masks = "".join(f"   ╱ {MASKED[reason]}" for reason in matrix.reasons[:1])
-    if len(matrix.reasons) > 1:
-        kinds = [MASKED[reason].removeprefix("masked: ") for reason in matrix.reasons]
-        masks = "   ╱ masked: " + " / ".join(kinds)
-    if depth == "none":
-        return f"{unit}{masks}"
-    bar = "".join(paint(" ", depth, viridis(k / 19, depth)) for k in range(20))
-    return f"weight 0 {bar} {top:g}" + masks
+def _legend(matrix: Matrix, depth: Depth, top: float, unit: str, columns: int) -> list[str]:
+    """The colour scale with its numbers, and which masks the strokes stand for."""
+    kinds = [MASKED[reason].removeprefix("masked: ") for reason in matrix.reasons]
+    masks = "╱ masked: " + " / ".join(kinds) if kinds else ""
+    scale, room = unit, width(unit)
+    if depth != "none":
+        cells = max(2, min(20, columns - 14))
+        bar = "".join(paint(" ", depth, viridis(k / (cells - 1), depth)) for k in range(cells))
+        scale, room = f"weight 0 {bar} {top:g}", cells + 10 + len(f"{top:g}")
+    if not masks or room + 3 + width(masks) > columns:
+        return [scale, masks] if masks else [scale]
+    return [f"{scale}   {masks}"]
 
 
 def _column(label: str) -> list[str]:

@@ -223,17 +223,18 @@ class Trace:
         """Write PNG, SVG or PDF: one head, one layer, or (neither given) all heads as a grid."""
         from budgerigar.inspection import plots
 
+        svg = Path(path).suffix.lower() == ".svg"
         if head is not None:
-            figure = plots.head_figure(self.attention(head, of, kind).matrix())
+            figure = plots.head_figure(self.attention(head, of, kind).matrix(), text_only=svg)
         elif layer is not None:
-            figure = plots.layer_figure([h.matrix() for h in self.heads(layer, of, kind)])
+            figure = plots.layer_figure([h.matrix() for h in self.heads(layer, of, kind)], svg)
         else:
             site = self.site(of, kind)
             rows = [
                 [h.matrix() for h in self.heads(number, of, kind)]
                 for number in range(len(site.modules))
             ]
-            figure = plots.grid_figure(rows, self.about)
+            figure = plots.grid_figure(rows, self.about, svg)
         return plots.save(figure, path)
 
     def html(self, path: str | Path, of: str | None = None, kind: str | None = None) -> Path:
