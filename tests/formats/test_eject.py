@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tokenizers import Tokenizer as Backend
 
 from budgerigar.errors import UserError
 from budgerigar.formats.eject import eject, fill, source, unsupported
@@ -255,20 +256,25 @@ def test_fill_keeps_the_first_branch_that_holds() -> None:
     assert fill(template, {"x": False, "y": False}, {}) == "a\nd\ne"
 
 
-@pytest.mark.parametrize("documents", [True, False])
-def test_it_runs_as_a_script_and_says_what_the_model_says(tmp_path: Path, documents: bool) -> None:
+@pytest.mark.parametrize(("kind", "documents"), [("character", True), ("bpe", False)])
+def test_it_runs_as_a_script_and_says_what_the_model_says(
+    tmp_path: Path, kind: str, documents: bool
+) -> None:
     text = "虎皮鹦鹉 has green feathers. Once upon a time there was a budgerigar. " * 3
-    tokenizer = train_tokenizer([text], kind="character")
+    tokenizer = train_tokenizer([text], kind=kind, end=documents)
     size = tokenizer.vocab_size
-    config = TransformerConfig(**{**SMALL, "vocab_size": size, "init_std": 0.4})
+    config = TransformerConfig(
+        **{**SMALL, "vocab_size": size, "init_std": 0.5, "tied_embeddings": False}
+    )
     network = Transformer(config, seed=5).eval()
     run = tmp_path / "run"
     save_model(run, network, tokenizer, make_config(config, {"documents": "none"}))
-    out = run if documents else tmp_path / "elsewhere"  # in the run's folder, and outside it
+    out = run if documents else tmp_path / "else where"  # in the run's folder, and outside it
     out.mkdir(exist_ok=True)
     path, _ = eject(run, out / "tiny.py")
     options = SamplingOptions(max_new_tokens=40, temperature=0)
     (expected,) = generate_texts(network, tokenizer, ["Once 虎"], options)
+    assert len(set(expected.tokens)) > 1
     done = subprocess.run(
         [sys.executable, str(path), "Once 虎", "--tokens", "40", "--temperature", "0"],
         capture_output=True,
@@ -278,3 +284,20 @@ def test_it_runs_as_a_script_and_says_what_the_model_says(tmp_path: Path, docume
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout == "Once 虎" + expected.text + "\n"
+
+
+@pytest.mark.parametrize("kind", ["character", "symbols", "byte", "bpe", "unigram", "word"])
+def test_the_tokenizer_file_alone_reads_and_writes_as_ours(tmp_path: Path, kind: str) -> None:
+    """An ejected file uses `tokenizers` itself: its ids and its text must be ours."""
+    text = "the budgerigar has green feathers. 虎皮鹦鹉 <end> once upon a time\n" * 4
+    ours = train_tokenizer([text], kind=kind, end=True)
+    ours.save(tmp_path)
+    theirs = Backend.from_file(str(tmp_path / "tokenizer.json"))
+    theirs.encode_special_tokens = True
+    assert theirs.encode(text, add_special_tokens=False).ids == ours.encode(text)
+    assert theirs.decode(ours.encode(text)) == text
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        ids = rng.integers(0, ours.vocab_size, 12).tolist()
+        ids = [i for i in ids if not ours.never_seen[i]]
+        assert theirs.decode(ids).strip("\ufffd") == ours.decode(ids).strip("\ufffd")

@@ -211,7 +211,7 @@ def _numbers(c: TransformerConfig) -> dict[str, Any]:
         "relative_max": c.relative_max_distance,
         "epsilon": c.norm_epsilon,
         "softcap": c.attention_softcap,
-        "windows": _listed([c.window_of(layer) for layer in range(c.n_layers)]),
+        "windows": _listed([c.window_of(layer) for layer in range(_period(c))]),
         "slopes": _slopes(c),
     }
     return values
@@ -223,6 +223,11 @@ def _slopes(c: TransformerConfig) -> str:
     from budgerigar.layers.positions import alibi_slopes
 
     return _listed(alibi_slopes(c.n_heads).double().tolist())
+
+
+def _period(c: TransformerConfig) -> int:
+    """After how many layers their pattern repeats."""
+    return min(len(c.layers) or 1, c.n_layers)
 
 
 def _listed(items: Sequence[object]) -> str:
@@ -254,7 +259,7 @@ def _snippets(c: TransformerConfig, flags: dict[str, bool]) -> dict[str, str]:
         "plus": "x + " if c.residual else "",
         "window": window,
         "window_parameter": ", window: int | None" if flags["mixed_windows"] else "",
-        "window_argument": ", WINDOWS[self.layer]" if flags["mixed_windows"] else "",
+        "window_argument": ", WINDOWS[self.layer % len(WINDOWS)]" if flags["mixed_windows"] else "",
         "layer_argument": ", layer: int" if layer else "",
         "layer_value": "layer" if layer else "",
         "layer_call": "i" if layer else "",
@@ -295,11 +300,13 @@ def _rotary(c: TransformerConfig, flags: dict[str, bool]) -> dict[str, str]:
     values = {
         "pairs": str(c.rotary_width // 2),
         "rotary_width": str(c.rotary_width),
-        "rotary_base": "ROTARY_BASES[layer]" if several else str(c.rotary_base_of(0)),
-        "rotary_bases": _listed([c.rotary_base_of(layer) for layer in range(c.n_layers)]),
-        "layer_parameter": ", layer: int" if several else "",
-        "self_layer": ", self.layer" if several else "",
-        "of_layer": "[ROTARY_BASES[layer]]" if several else "",
+        "rotary_base": "ROTARY_BASES[layer % len(ROTARY_BASES)]"
+        if several
+        else str(c.rotary_base_of(0)),
+        "rotary_bases": _listed([c.rotary_base_of(layer) for layer in range(_period(c))]),
+        "base_parameter": ", base: float" if several else "",
+        "base_argument": ", ROTARY_BASES[self.layer % len(ROTARY_BASES)]" if several else "",
+        "of_base": "[base]" if several else "",
         "per_layer": ", by rotary base" if several else "",
         "cosines": "turned.cos()",
         "sines": "turned.sin()",

@@ -45,11 +45,11 @@ K = {{kv_heads}}  # key-value heads: {{group}} query heads share each
 E = {{head_width}}  # width of a head
 INNER = {{ff_width}}  # width inside the feed-forward
 %if mixed_windows
-# Positions that each layer looks back, itself included; None: all.
+# Positions that the layers look back, in turns, itself included; None: all.
 WINDOWS = {{windows}}  # fmt: skip
 %end
 %if several_bases
-# Rotary base of each layer: how slowly the slowest pair turns.
+# Rotary bases of the layers, in turns: how slowly the slowest pair turns.
 ROTARY_BASES = {{rotary_bases}}  # fmt: skip
 %end
 %if documents
@@ -95,10 +95,10 @@ FREQUENCIES = {{frequencies}}  # fmt: skip
 
 
 %end
-def angles(n: int{{layer_parameter}}) -> tuple[Tensor, Tensor]:
+def angles(n: int{{base_parameter}}) -> tuple[Tensor, Tensor]:
     """Cosines and sines (T,{{pairs}}) of how far each pair of dimensions is turned at each position."""
 %if scaled_rotary
-    frequencies = torch.tensor(FREQUENCIES{{of_layer}}, dtype=torch.float64)
+    frequencies = torch.tensor(FREQUENCIES{{of_base}}, dtype=torch.float64)
 %else
     pair = torch.arange(0, {{rotary_width}}, 2, dtype=torch.float64)
     frequencies = {{rotary_base}} ** (-pair / {{rotary_width}})  # from 1 radian per position down
@@ -205,7 +205,7 @@ class Attention(nn.Module):
         q, k = self.query_norm(q), self.key_norm(k)
 %end
 %if rotary
-        cosines, sines = angles(T{{self_layer}})
+        cosines, sines = angles(T{{base_argument}})
         q, k = rotate(q, cosines, sines), rotate(k, cosines, sines)
 %end
 %if grouped
