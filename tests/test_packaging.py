@@ -34,7 +34,9 @@ TORCH_FREE = (
 @pytest.mark.parametrize("name", TORCH_FREE)
 def test_importing_loads_no_torch(name: str) -> None:
     heavy = ("torch", "tokenizers", "matplotlib")
-    code = f"import sys, {name}; loaded = set({heavy}) & set(sys.modules); assert not loaded, loaded"
+    code = (
+        f"import sys, {name}; loaded = set({heavy}) & set(sys.modules); assert not loaded, loaded"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from budgerigar.errors import UserError
-from budgerigar.models.card import Card, card as card_of, paper_card
+from budgerigar.models.card import Card, paper_card
+from budgerigar.models.card import card as card_of
 
 ASSUMED = {"character": 65, "symbols": 65, "byte": 256}  # vocabularies of recipes, else GPT-2's
 GPT2_VOCABULARY = 50257
@@ -82,6 +83,8 @@ def _recipe_card(name: str, vocab_size: int | None) -> Card:
         f"the text decides the vocabulary; {size:,} is taken here (--vocab-size N takes another)",
     )
     found = card_of(recipe.model_config(size), name, notes=notes)
+    if recipe.kind == "ngram":  # counted, not trained
+        return found
     names = ("steps", "minutes", "optimizer", "batch_size", "learning_rate")
     return _with_training(found, {name: getattr(recipe.training, name) for name in names})
 

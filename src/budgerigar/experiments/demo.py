@@ -111,7 +111,10 @@ def _closing(screen: Screen, summary: Summary, folder: Path, quick: bool) -> Non
     look = f'budgie look {words} "Xuanyuan has a budgerigar ; it has green feathers ."'
     last = "budgie demo" if quick else f'budgie generate {folder / "demo-shakespeare"} "ROMEO:"'
     for command, what in (
-        ("budgie train your.txt", "your own text: it plans, trains ten minutes, and tells you how it did"),
+        (
+            "budgie train your.txt",
+            "your own text: it plans, trains ten minutes, and tells you how it did",
+        ),
         (look, "any sentence: what each head looks at, in numbers"),
         (last, "the real text as well" if quick else "let it write"),
     ):

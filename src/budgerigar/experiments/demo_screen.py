@@ -190,7 +190,7 @@ def results_table(rows: Sequence[Sequence[str]]) -> Any:
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for number, name in enumerate(rows[0]):
-        table.add_column(name, justify="left" if number == 0 else "right")
+        table.add_column(name, justify="right" if number == 1 else "left")
     for row in rows[1:]:
         table.add_row(*row)
     return table

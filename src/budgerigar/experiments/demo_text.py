@@ -26,9 +26,7 @@ PROMPT = "ROMEO:"
 LOOKED_AT = "ROMEO:\nBut soft, what light through yonder window breaks?"
 
 
-def real_text(
-    screen: Screen, folder: Path, settings: Mapping[str, Any], summary: Summary
-) -> None:
+def real_text(screen: Screen, folder: Path, settings: Mapping[str, Any], summary: Summary) -> None:
     """The whole second part; without a network it says so and is skipped."""
     from budgerigar.training.recipe import load_recipe, override
 
@@ -60,7 +58,7 @@ def _corpus(screen: Screen, recipe: Any) -> Any:
         screen.line("fetching Shakespeare's plays (5 MB) …")
         screen.line("")
     try:
-        return gather_corpus(recipe.text, seed=recipe.training.seed)
+        return gather_corpus(recipe.text)
     except UserError as error:
         screen.say("The plays could not be fetched, so this part is left out:")
         screen.line(Text("  " + str(error).replace("\n", "\n  "), style="dim"))
@@ -138,7 +136,9 @@ class Watch:
             return
         parts: list[Any] = [Text(head, "bold"), Text()]
         parts.append(loss_chart(self.points, self.lines, self.until, min(self.screen.width, 90)))
-        parts.append(Text("  ● on the held-out text; a line turns green when it is passed\n", "dim"))
+        parts.append(
+            Text("  ● on the held-out text; a line turns green when it is passed\n", "dim")
+        )
         if self.sample:
             parts += self._sample_parts()
         self.live.update(Group(*parts), refresh=True)
@@ -200,13 +200,13 @@ def _conclude(screen: Screen, done: Any, folder: Path, summary: Summary) -> None
     screen.line(Text("  what it writes now:", style="dim"))
     text = PROMPT + _sample(done.network, done.tokenizer)
     screen.show(Padding(Text(text.rstrip()), (0, 4)))
-    looked = trace(done.network, done.tokenizer, LOOKED_AT, record=(), name="the demo's Shakespeare")
+    looked = trace(
+        done.network, done.tokenizer, LOOKED_AT, record=(), name="the demo's Shakespeare"
+    )
     summary.pictures.append(Path(looked.heatmap(folder / "all-heads.png")))
 
 
-def verdict(
-    best: float, lines: Mapping[str, float], points: Sequence[tuple[float, float]]
-) -> str:
+def verdict(best: float, lines: Mapping[str, float], points: Sequence[tuple[float, float]]) -> str:
     """In words: which lines were passed, and how long the next one would take."""
     passed = [name for name, value in lines.items() if best < value]
     missing = [name for name, value in lines.items() if best >= value]

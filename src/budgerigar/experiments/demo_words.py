@@ -43,13 +43,13 @@ def word_game(
     screen.heading("1  The word game")
     story = lesson_passage(48)
     _ask(screen, story)
-    recipe = override(load_recipe("stories"), settings)
+    recipe = override(load_recipe("stories"), {"baselines": False, "sample_every": 0, **settings})
     if screen.animated:
         with screen.console.status("writing 20,000 stories to learn from …"):
-            corpus = gather_corpus(recipe.text, seed=recipe.training.seed)
+            corpus = gather_corpus(recipe.text)
     else:
         screen.line(f"writing {recipe.text.n_stories:,} stories to learn from …\n")
-        corpus = gather_corpus(recipe.text, seed=recipe.training.seed)
+        corpus = gather_corpus(recipe.text)
     tests = cloze_set(N_TESTS, seed=1, filler_words=48)
     game = Game(screen, story, tests, corpus, summary, started)
     game.let_the_ngram_try()
@@ -131,21 +131,21 @@ class Watch:
         self.game, self.live = game, live
         self.every = 1.0 if live is not None else 5.0
         self.next = 0.0
-        self.started = time.perf_counter()
+        self.started: float | None = None
         self.lit: float | None = None
 
     def on_step(self, event: Any) -> None:
         """Draw when a second has passed since the last frame, and at the last step."""
         now = time.perf_counter()
+        if self.started is None:
+            self.started = now
         last = event.step >= event.total_steps
         if event.step < 2 or (now < self.next and not last):
             return
         self.next = now + self.every
         game = self.game
         seen = glance(event.network, event.tokenizer, game.story, game.start_id)
-        quick = fill_gaps(
-            event.network, event.tokenizer, game.tests[:N_QUICK_TESTS], game.start_id
-        )
+        quick = fill_gaps(event.network, event.tokenizer, game.tests[:N_QUICK_TESTS], game.start_id)
         if game.summary.first_look is None:
             game.summary.first_look = now - game.began
         seconds = now - self.started
@@ -234,7 +234,9 @@ class Game:
             f"Of {found.n} stories it has not read it fills {found.accuracy:.0%} right; blind "
             f"chance is {CHANCE:.0%}. More counting does not help: the word lies too far back."
         )
-        self.summary.rows.append(("word game: n-gram", f"{found.accuracy:.1%}", f"counts {ORDER} words"))
+        self.summary.rows.append(
+            ("word game: n-gram", f"{found.accuracy:.1%}", f"counts {ORDER} words")
+        )
 
     def train_the_gpt(self, folder: Path, recipe: Any) -> None:
         """Train, or take what an earlier demo trained."""
@@ -262,7 +264,9 @@ class Game:
         self.summary.rows.append(("word game: GPT", f"{self.whole.accuracy:.1%}", how))
 
     def _show_again(self, folder: Path) -> None:
-        self.screen.say(f"It was trained by an earlier demo ({folder}); delete that folder to watch.")
+        self.screen.say(
+            f"It was trained by an earlier demo ({folder}); delete that folder to watch."
+        )
         seen = glance(self.network, self.tokenizer, self.story, self.start_id)
         if self.summary.first_look is None:
             self.summary.first_look = time.perf_counter() - self.began
@@ -279,14 +283,20 @@ class Game:
         answer = self.story.cloze.answer
         self.links = self.trace.links(len(ids) - 1, answer, key_occurrence=-1)
         best = self.links[0]
-        self.screen.say("Which head did that? All heads by the weight between the gap and the word:")
+        self.screen.say(
+            "Which head did that? All heads by the weight between the gap and the word:"
+        )
         self.screen.line(self.links.table(top=4))
         self.screen.line("")
-        beside = "" if best.distance is None else (
-            f"Between other words as far apart the same head puts {best.distance:.3f}"
+        beside = (
+            ""
+            if best.distance is None
+            else (f"Between other words as far apart the same head puts {best.distance:.3f}")
         )
-        fresh = "" if best.untrained is None else (
-            f", before training it put {best.untrained:.3f} there"
+        fresh = (
+            ""
+            if best.untrained is None
+            else (f", before training it put {best.untrained:.3f} there")
         )
         self.screen.say(
             f"Head {best.name} gives {best.weight:.2f} of its weight to “{answer}”. {beside}{fresh}: "
@@ -294,30 +304,34 @@ class Game:
         )
 
     def switch_it_off(self) -> None:
-        """The same guess without that head; and, to be fair, without another one."""
+        """The same guess without that head, without all that do the same, and without another."""
         best, other = self.links[0].name, self.links[-1].name
-        rows = []
         ids, _ = gap_ids(self.tokenizer, self.story, self.start_id)
-        for name in (best, other):
-            network = self._without(name)
-            found = fill_gaps(network, self.tokenizer, self.tests, self.start_id)
-            rows.append((name, found, guesses(network, self.tokenizer, ids)))
-        name, found, without = rows[0]
-        self.screen.say(f"And without it? The same network with head {name} switched off guesses:")
+        self.screen.say(f"And without it? The same network with head {best} switched off guesses:")
+        without = guesses(self._without([best]), self.tokenizer, ids)
         self.screen.show(guess_bars(without, self.story.cloze.answer))
-        self.screen.say(
-            f"With all heads {self.whole.accuracy:.1%} of the unseen gaps are right, without {name} "
-            f"{found.accuracy:.1%}; without another head ({rows[1][0]}) {rows[1][1].accuracy:.1%}."
-        )
-        for name, found, _ in rows:
-            self.summary.rows.append(
-                (f"word game: GPT without {name}", f"{found.accuracy:.1%}", "head set to zero")
-            )
+        lost = self._accuracy_without([best])
+        told = [f"With all heads {self.whole.accuracy:.1%} of the unseen gaps are right"]
+        told.append(f"without {best} {lost:.1%}")
+        alike = [link.name for link in self.links if link.weight > 0.1]
+        if len(alike) > 1 and lost > 0.5:
+            both = self._accuracy_without(alike)
+            told.append(f"other heads had learnt the same: without {', '.join(alike)} {both:.1%}")
+        kept = self._accuracy_without([other])
+        told.append(f"without a head that does something else ({other}) {kept:.1%}")
+        self.screen.say("; ".join(told) + ".")
 
-    def _without(self, name: str) -> Any:
+    def _accuracy_without(self, names: list[str]) -> float:
+        """Of the unseen gaps; also a row of the closing table."""
+        found = fill_gaps(self._without(names), self.tokenizer, self.tests, self.start_id)
+        label = f"word game: GPT without {', '.join(names)}"
+        self.summary.rows.append((label, f"{found.accuracy:.1%}", "output of the head set to zero"))
+        return found.accuracy
+
+    def _without(self, names: list[str]) -> Any:
         from budgerigar.inspection.editing import EditedNetwork, plan_edit
 
-        return EditedNetwork(self.network, plan_edit(self.network, name))
+        return EditedNetwork(self.network, plan_edit(self.network, names))
 
     def draw(self, folder: Path) -> None:
         """Pictures of that head and of all heads."""
