@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from budgerigar.layers.config import RotaryScaling, TransformerConfig
+from budgerigar.layers.elementwise import rotate
 from budgerigar.layers.positions import (
     Rotary,
     alibi_slopes,
     relative_buckets,
     rotary_frequencies,
-    rotate,
     sinusoids,
 )
 

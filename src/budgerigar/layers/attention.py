@@ -14,8 +14,9 @@ from torch import Tensor, nn
 
 from budgerigar.layers.cache import LayerCache
 from budgerigar.layers.config import TransformerConfig
+from budgerigar.layers.elementwise import rotate
 from budgerigar.layers.norm import Norm
-from budgerigar.layers.positions import RelativeBias, alibi_bias, alibi_slopes, rotate
+from budgerigar.layers.positions import RelativeBias, alibi_bias, alibi_slopes
 from budgerigar.layers.taps import Taps, tap
 from budgerigar.layers.visibility import View
 

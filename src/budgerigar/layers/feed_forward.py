@@ -8,12 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from budgerigar.layers.config import TransformerConfig
+from budgerigar.layers.elementwise import squared_relu
 from budgerigar.layers.taps import Taps, tap
-
-
-def _squared_relu(x: Tensor) -> Tensor:
-    """So et al. 2021 (Primer)."""
-    return F.relu(x).square()
 
 
 def _gelu_tanh(x: Tensor) -> Tensor:
@@ -25,7 +21,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
     "gelu-tanh": _gelu_tanh,
-    "squared-relu": _squared_relu,
+    "squared-relu": squared_relu,
     "swiglu": F.silu,
     "geglu": F.gelu,
 }

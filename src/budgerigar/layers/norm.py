@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from budgerigar.layers.config import TransformerConfig
+from budgerigar.layers.elementwise import rms_norm
 
 
 class Norm(nn.Module):
@@ -36,7 +37,8 @@ class Norm(nn.Module):
         if weight is not None and self.offset:
             weight = 1 + weight
         if self.kind == "rms":
-            return F.rms_norm(x, (self.width,), weight, self.epsilon)
+            normed = rms_norm(x, self.epsilon)
+            return normed if weight is None else normed * weight
         return F.layer_norm(x, (self.width,), weight, self.bias, self.epsilon)
 
 

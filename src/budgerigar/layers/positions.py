@@ -122,20 +122,6 @@ class Rotary(nn.Module):
         return self
 
 
-def rotate(x: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
-    """Turn the first dimensions of x (B,H,T,E) by angles (B|1,1,T,width/2); the rest stays.
-
-    Half-split layout: pair i is dimensions i and i + width/2.
-    """
-    half = cosines.shape[-1]
-    first, second = x[..., :half], x[..., half : 2 * half]
-    cosines, sines = cosines.to(x.dtype), sines.to(x.dtype)
-    turned = [first * cosines - second * sines, second * cosines + first * sines]
-    if 2 * half < x.shape[-1]:
-        turned.append(x[..., 2 * half :])
-    return torch.cat(turned, dim=-1)
-
-
 def relative_buckets(
     distances: Tensor, n_buckets: int, max_distance: int, bidirectional: bool
 ) -> Tensor:

@@ -7,7 +7,8 @@ from torch import Tensor
 
 from budgerigar.layers.block import Stack
 from budgerigar.layers.cache import LayerCache, TransformerState
-from budgerigar.layers.positions import Rotary, rotate
+from budgerigar.layers.elementwise import rotate
+from budgerigar.layers.positions import Rotary
 
 
 def roll_state(state: TransformerState, stack: Stack, sinks: int, keep: int) -> TransformerState:

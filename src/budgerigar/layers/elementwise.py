@@ -1,0 +1,92 @@
+"""Pieces of the forward pass with hand-written gradients, for training on a CPU.
+
+Between matrix products a small model is bound by passes over memory; what autograd strings together
+from single operations makes two to three times as many as these. Same numbers, first and second
+derivatives tested by finite differences: each `backward` computes from inputs and outputs alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd import Function
+
+
+class _SquaredRelu(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        positive = F.relu(x)
+        return positive * positive
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        return F.relu(x) * gradient * 2
+
+
+def squared_relu(x: Tensor) -> Tensor:
+    """relu(x)^2 (So et al. 2021, Primer)."""
+    return _SquaredRelu.apply(x)
+
+
+def _inverse(x: Tensor, epsilon: float) -> Tensor:
+    """1 / sqrt(mean(x^2) + epsilon), (..., 1)."""
+    length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+    return torch.rsqrt(length.square() / x.shape[-1] + epsilon)
+
+
+class _RmsNorm(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, epsilon: float) -> Tensor:
+        normed = x * _inverse(x, epsilon)
+        ctx.save_for_backward(x, normed)
+        ctx.epsilon = epsilon
+        return normed
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        x, normed = ctx.saved_tensors
+        along = (gradient * normed).mean(-1, keepdim=True)
+        inverse = _inverse(x, ctx.epsilon)
+        return torch.addcmul(gradient, normed, along, value=-1) * inverse, None
+
+
+def rms_norm(x: Tensor, epsilon: float) -> Tensor:
+    """x / sqrt(mean(x^2) + epsilon) over the last dimension (Zhang & Sennrich 2019)."""
+    if torch.is_grad_enabled() and x.dtype in (torch.float32, torch.float64):
+        return _RmsNorm.apply(x, epsilon)
+    return F.rms_norm(x, (x.shape[-1],), None, epsilon)
+
+
+def _turn(x: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
+    half = cosines.shape[-1]
+    first, second = x[..., :half], x[..., half : 2 * half]
+    out = torch.empty_like(x)
+    torch.mul(first, cosines, out=out[..., :half]).addcmul_(second, sines, value=-1)
+    torch.mul(second, cosines, out=out[..., half : 2 * half]).addcmul_(first, sines)
+    out[..., 2 * half :] = x[..., 2 * half :]
+    return out
+
+
+class _Rotate(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
+        ctx.save_for_backward(cosines, sines)
+        return _turn(x, cosines, sines)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        cosines, sines = ctx.saved_tensors
+        return _Rotate.apply(gradient, cosines, -sines), None, None
+
+
+def rotate(x: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
+    """Turn the first dimensions of x (B,H,T,E) by angles (B|1,1,T,width/2); the rest stays.
+
+    Half-split layout: pair i is dimensions i and i + width/2. The gradient turns back.
+    """
+    return _Rotate.apply(x, cosines.to(x.dtype), sines.to(x.dtype))
