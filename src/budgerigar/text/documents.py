@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -54,11 +54,15 @@ def split_documents(text_or_blocks: str | Iterable[str], how: str) -> Iterator[s
 
 
 def read_documents(
-    paths: Iterable[str | Path], how: str, encoding: str | None = None
+    paths: Iterable[str | Path],
+    how: str,
+    encoding: str | None = None,
+    advance: Callable[[int], object] | None = None,
 ) -> Iterator[Piece]:
-    """The pieces of all `paths` in order, in constant memory."""
+    """The pieces of all `paths` in order, in constant memory; `advance` is told the bytes read."""
     for path in paths:
-        yield from document_pieces(read_blocks(path, encoding), how, str(path))
+        blocks = read_blocks(path, encoding, advance=advance)
+        yield from document_pieces(blocks, how, str(path))
 
 
 def document_pieces(blocks: Iterable[str], how: str, name: str = "the text") -> Iterator[Piece]:

@@ -172,6 +172,4 @@ class Plan:
         """The pieces of the text, with progress."""
         total = sum(source["bytes"] for source in self.sources[: len(self.paths)])
         with progress.track(what, total=total, unit="B") as job:
-            for piece in read_documents(self.paths, self.how, self.encoding):
-                yield piece
-                job.advance(len(piece.text.encode()) + len(piece.gap))
+            yield from read_documents(self.paths, self.how, self.encoding, job.advance)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import codecs
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,12 +66,16 @@ def detect_encoding(path: str | Path, encoding: str | None = None) -> Detected:
 
 
 def read_blocks(
-    path: str | Path, encoding: str | None = None, block_characters: int = BLOCK_CHARACTERS
+    path: str | Path,
+    encoding: str | None = None,
+    block_characters: int = BLOCK_CHARACTERS,
+    advance: Callable[[int], object] | None = None,
 ) -> Iterator[str]:
     """The text of `path` in blocks of at most `block_characters` + 1 characters, none empty.
 
-    Joined they are the LF-normalised text; where a block ends means nothing. Raises `UserError`
-    at the first byte that cannot be decoded, naming its offset from the start of the file.
+    Joined they are the LF-normalised text; where a block ends means nothing. `advance` is told
+    the bytes read. Raises `UserError` at the first byte that cannot be decoded, naming its offset
+    from the start of the file.
     """
     detected = detect_encoding(path, encoding)
     decoder = codecs.getincrementaldecoder(detected.encoding)("strict")
@@ -83,6 +87,8 @@ def read_blocks(
         while True:
             data = _read(file, block_characters, path)
             position += len(data)
+            if advance is not None:
+                advance(len(data))
             try:
                 block = lines.decode(data, final=not data)
             except UnicodeDecodeError as error:

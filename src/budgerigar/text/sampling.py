@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
@@ -22,20 +23,12 @@ _CJK_PLANES = (0x20000, 0x3FFFF)
 
 @dataclass(frozen=True)
 class Sample:
-    """Parts of a text, in their order; size and characters of the whole text."""
+    """Parts of a text, in their order; size of the whole text, and how often each of its
+    characters occurs."""
 
     texts: list[str]
     total_bytes: int
-    all_characters: frozenset[str]
-
-    @cached_property
-    def characters(self) -> Counter[str]:
-        """How often each character occurs in the sample."""
-        counts = np.zeros(_N_CODE_POINTS, dtype=np.int64)
-        for batch in _joined(self.texts):
-            found, n = np.unique(code_points(batch), return_counts=True)
-            counts[found] += n
-        return Counter({chr(point): int(counts[point]) for point in np.flatnonzero(counts)})
+    characters: Counter[str]
 
     @cached_property
     def mostly_cjk(self) -> bool:
@@ -53,44 +46,45 @@ def draw_sample(texts: Iterable[str], sample_bytes: int, seed: int) -> Sample:
     """
     random = np.random.default_rng(seed)
     kept: list[tuple[float, int, str, int]] = []  # (-number, position, chunk, bytes)
-    kept_bytes = total_bytes = 0
-    alphabet: set[str] = set()
-    for position, chunk in enumerate(_chunks(texts)):
-        size = len(chunk.encode("utf-8", "replace"))
-        total_bytes += size
-        kept_bytes += size
-        alphabet.update(chunk)
-        heapq.heappush(kept, (-random.random(), position, chunk, size))
-        while kept_bytes > sample_bytes:
-            kept_bytes -= heapq.heappop(kept)[3]
+    kept_bytes = total_bytes = position = 0
+    counts = np.zeros(_N_CODE_POINTS, dtype=np.int64)
+    for batch in _batches(texts):
+        counts += np.bincount(code_points("".join(batch)), minlength=_N_CODE_POINTS)
+        for chunk in chain.from_iterable(map(_chunks, batch)):
+            size = len(chunk.encode())
+            total_bytes += size
+            kept_bytes += size
+            position += 1
+            heapq.heappush(kept, (-random.random(), position, chunk, size))
+            while kept_bytes > sample_bytes:
+                kept_bytes -= heapq.heappop(kept)[3]
     in_order = [chunk for _, _, chunk, _ in sorted(kept, key=lambda item: item[1])]
-    return Sample(in_order, total_bytes, frozenset(alphabet))
+    characters = {chr(point): int(counts[point]) for point in np.flatnonzero(counts)}
+    return Sample(in_order, total_bytes, Counter(characters))
 
 
-def _chunks(texts: Iterable[str]) -> Iterator[str]:
-    """Texts cut into at most `_CHUNK_CHARACTERS` or so, at line ends where there are any."""
-    for text in texts:
-        start = 0
-        while start < len(text):
-            stop = start + _CHUNK_CHARACTERS
-            if stop < len(text):
-                stop = text.rfind("\n", start, stop) + 1 or stop
-            yield text[start:stop]
-            start = stop
+def _chunks(text: str) -> Iterator[str]:
+    """A text in parts of at most `_CHUNK_CHARACTERS`, cut at line ends where there are any."""
+    start = 0
+    while start < len(text):
+        stop = start + _CHUNK_CHARACTERS
+        if stop < len(text):
+            stop = text.rfind("\n", start, stop) + 1 or stop
+        yield text[start:stop]
+        start = stop
 
 
-def _joined(texts: list[str]) -> Iterator[str]:
-    """Texts in batches of about a million characters."""
+def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
+    """Texts in lists of about a million characters."""
     batch: list[str] = []
     size = 0
     for text in texts:
         batch.append(text)
         size += len(text)
         if size >= 1 << 20:
-            yield "".join(batch)
+            yield batch
             batch, size = [], 0
-    if batch:
-        yield "".join(batch)
+    yield batch
 
 
 def _is_cjk(point: int) -> bool:

@@ -118,7 +118,7 @@ def _character(sample: Sample, room: int | None) -> Backend:
 
 
 def _symbols(sample: Sample, room: int | None) -> Backend:
-    pieces = sorted(sample.all_characters)
+    pieces = sorted(sample.characters)
     if room is not None and room < len(pieces):
         raise UserError(
             f"--vocab-size {room} is too small: the text has {len(pieces):,} distinct characters, "
