@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from budgerigar.errors import UserError
+from budgerigar.training.allocator import keep_freed_memory
 from budgerigar.training.recipe import TrainingRecipe
 
 
@@ -52,6 +53,8 @@ def choose_device(name: str) -> torch.device:
 def choose_compute(settings: TrainingRecipe) -> Compute:
     """Resolve "auto" in a recipe's device and precision."""
     device = choose_device(settings.device)
+    if device.type == "cpu":
+        keep_freed_memory()
     precision = settings.precision
     if precision == "auto":
         has_bfloat16 = device.type == "cuda" and torch.cuda.is_bf16_supported()
