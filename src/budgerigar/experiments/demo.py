@@ -113,7 +113,7 @@ def _closing(screen: Screen, summary: Summary, folder: Path, quick: bool) -> Non
     for command, what in (
         (
             "budgie train your.txt",
-            "your own text: it plans, trains ten minutes, and tells you how it did",
+            "your own text: it makes a plan, trains ten minutes, says how it did",
         ),
         (look, "any sentence: what each head looks at, in numbers"),
         (last, "the real text as well" if quick else "let it write"),

@@ -20,8 +20,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--encoding", metavar="NAME", help="their encoding, if not UTF-8")
 
 
-def run(options: argparse.Namespace) -> None:
-    """Check and print the report."""
+def run(options: argparse.Namespace) -> int:
+    """Check and print the report; the status is 2 where something must be mended first."""
     from budgerigar.api.data import check
 
     report = check(options.files, pairs=options.pairs, encoding=options.encoding)
@@ -29,5 +29,6 @@ def run(options: argparse.Namespace) -> None:
         from budgerigar.cli.output import print_json
 
         print_json(report.as_dict())
-        return
-    print(report)
+    else:
+        print("\n".join(report.lines()))
+    return 0 if report.ok else 2
