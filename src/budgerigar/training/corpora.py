@@ -62,7 +62,7 @@ def _from_stories(text: TextRecipe, tokenizer: Any) -> Any:
     }
     return prepare_documents(
         stories_documents(text.n_stories, text.corpus_seed, **options),
-        stories_documents(HELD_OUT_STORIES, text.corpus_seed + 1_000_003, **options),
+        stories_documents(HELD_OUT_STORIES, text.corpus_seed, split="validation", **options),
         tokenizer=text.tokenizer if tokenizer is None else tokenizer,
         vocab_size=text.vocab_size if tokenizer is None else None,
         seed=text.corpus_seed,
