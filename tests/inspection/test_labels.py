@@ -98,7 +98,14 @@ def test_positions_are_words_too() -> None:
 
 @pytest.mark.parametrize(
     ("text", "shown"),
-    [(" ", "␣"), ("\n", "↵"), ("\t", "⇥"), ("\x00", "␀"), ("\u2028", "U+2028"), ("a b", "a␣b")],
+    [
+        (" ", "␣"),
+        ("\n", "↵"),
+        ("\t", "⇥"),
+        ("\x00", "U+0000"),
+        ("\u2028", "U+2028"),
+        ("a b", "a␣b"),
+    ],
 )
 def test_blanks_are_seen(text: str, shown: str) -> None:
     assert visible(text) == shown

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from toy import STORY, network, words
+from toy import STORY, network, single_bytes, words
 
 from budgerigar.inspection import trace
-from budgerigar.inspection.surprise import running, surprise, surprise_text
+from budgerigar.inspection.surprise import surprise, surprise_text
 
 
 def test_nats_ranks_and_likeliest_by_hand() -> None:
@@ -55,8 +55,17 @@ def test_text_says_the_numbers_without_colours() -> None:
     assert "\x1b[38;2" in coloured
 
 
-def test_running_text() -> None:
-    assert running(["But", "he"]) == ["But", " he"]
-    assert running(["But", "␣he", "↵"]) == ["But", " he", "↵"]
-    assert running(list("轩辕有")) == list("轩辕有")
-    assert running(list("hi")) == ["h", " i"]
+def test_parts_of_a_character_are_shown_together_and_added_up() -> None:
+    tokenizer = single_bytes()
+    seen = trace(network(tokenizer.vocab_size), tokenizer, "a 轩\né")
+    assert seen.spelling.pieces == ["a", " ", "", "", "轩", "↵", "", "é"]
+    tokens = seen.surprise()
+    character = sum(t.nats or 0 for t in tokens[2:5])
+    assert f"轩[{character:.1f}]" in surprise_text(tokens, depth="none", columns=80)
+
+
+def test_running_text_keeps_the_blanks_of_the_text() -> None:
+    tokenizer = words()
+    seen = trace(network(tokenizer.vocab_size), tokenizer, STORY, start_id=0)
+    assert "".join(seen.spelling.pieces[1:]) == STORY
+    assert seen.spelling.pieces[0] == "<end>"

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
+from budgerigar.inspection.labels import is_wide
 from budgerigar.progress import note
 
 FONT_PACKAGES = ("pylopdf_fonts_zh_cn",)
@@ -69,7 +70,9 @@ def note_missing(missing: set[str]) -> None:
         return
     _noted.update(new)
     shown = "".join(new[:12]) + ("…" if len(new) > 12 else "")
-    note(f"no font here has {shown} (drawn as {MISSING}); {HINT}")
+    chinese = any(is_wide(character) for character in new)
+    what = HINT if chinese else "an SVG keeps the characters as text"
+    note(f"no font here has {shown} (drawn as {MISSING}); {what}")
 
 
 @lru_cache(maxsize=1)

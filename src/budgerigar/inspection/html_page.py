@@ -21,6 +21,7 @@ h1 { font-size: 1.1rem; margin: 0 0 .5rem; unicode-bidi: plaintext }
 #grid button[aria-pressed=true] { border-color: #d55e00 }
 #grid canvas { display: block; width: 64px; height: 64px; image-rendering: pixelated }
 #map { max-width: 100%; overflow: auto }
+#scale { width: 160px; height: 12px; vertical-align: middle }
 #large:focus { outline: 2px solid #d55e00 }
 #said { min-height: 3em; margin: .4rem 0; font-variant-numeric: tabular-nums;
   unicode-bidi: plaintext }
@@ -34,8 +35,8 @@ table { border-collapse: collapse; font-size: 13px } td, th { padding: 1px 8px; 
 <div id="map"><canvas id="large" tabindex="0" role="img"></canvas></div>
 <p id="said" aria-live="polite"></p>
 <p><small>Row: <span id="qa"></span>. Column: <span id="ka"></span>. Hatched: masked.
- Move with the mouse or the arrow keys. Colours run from 0 to <span id="top"></span>;
- numbers are within 0.00001.</small></p>
+ Move with the mouse or the arrow keys. Numbers are within 0.00001.</small></p>
+<p>weight 0 <canvas id="scale" width="256" height="1"></canvas> <span id="top"></span></p>
 <details><summary>the same as a table</summary><table id="twin"></table></details>
 <script type="application/json" id="data">__DATA__</script>
 <script>
@@ -63,9 +64,9 @@ function pixels(h) {
   canvas.width = S; canvas.height = T; canvas.getContext("2d").putImageData(image, 0, 0);
   return canvas;
 }
-function hatch(g, x, y, wide, high, step, line) {
+function hatch(g, x, y, wide, high, step, line, thick = 0.6) {
   g.save(); g.beginPath(); g.rect(x, y, wide, high); g.clip();
-  g.strokeStyle = line; g.lineWidth = 0.6; g.beginPath();
+  g.strokeStyle = line; g.lineWidth = thick; g.beginPath();
   for (let d = -high; d < wide; d += step) { g.moveTo(x + d, y + high); g.lineTo(x + d + high, y); }
   g.stroke(); g.restore();
 }
@@ -134,7 +135,7 @@ D.heads.forEach((h, i) => {
   const button = document.createElement("button"), canvas = pixels(i);
   const shown = document.createElement("canvas"); shown.width = shown.height = 128;
   const g = shown.getContext("2d"); g.imageSmoothingEnabled = false;
-  hatch(g, 0, 0, 128, 128, 8, "#999"); g.drawImage(canvas, 0, 0, 128, 128);
+  hatch(g, 0, 0, 128, 128, 16, "#999", 3); g.drawImage(canvas, 0, 0, 128, 128);
   button.append(shown, h.name); button.onclick = () => choose(i); el("grid").append(button);
 });
 const large = el("large");
@@ -157,7 +158,14 @@ large.onkeydown = event => {
 };
 el("about").textContent = D.about; el("qa").textContent = D.queryAxis;
 el("ka").textContent = D.keyAxis; el("top").textContent = D.top;
-if (D.heads.length) choose(0);
+const ramp = new ImageData(256, 1);
+D.colours.forEach((c, i) => ramp.data.set([...c, 255], 4 * i));
+el("scale").getContext("2d").putImageData(ramp, 0, 0);
+if (D.heads.length) {
+  const last = weights(0).subarray((T - 1) * S);
+  key = last.indexOf(Math.max(...last));
+  choose(0);
+}
 </script>
 </body>
 </html>

@@ -21,7 +21,7 @@ from budgerigar.errors import UserError
 Word = str | int
 """A word of the text (`"it"`, `"it#2"` for its second occurrence) or a token's position."""
 
-_VISIBLE = {" ": "␣", "\n": "↵", "\t": "⇥", "\x7f": "␡"}
+_VISIBLE = {" ": "␣", "\n": "↵", "\t": "⇥"}
 _CONTEXT = 18  # characters shown before and after a word in an error that lists its places
 
 
@@ -50,6 +50,24 @@ class Spelling:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    @property
+    def pieces(self) -> list[str]:
+        """T pieces of running text: what each token completes, blanks as they are.
+
+        A character that several tokens share belongs to the last of them, the others get "". Special
+        tokens are written by name, other invisible characters visibly.
+        """
+        found, written = [], 0
+        following = [start for start, _ in self.spans[1:]] + [len(self.text)]
+        for (start, end), label, after in zip(self.spans, self.labels, following, strict=True):
+            if start == end:
+                found.append(label)
+                continue
+            whole = end - 1 if after < end else end
+            found.append(visible(self.text[written:whole], spaces=False))
+            written = max(written, whole)
+        return found
 
     def find(self, word: Word, occurrence: int | None = None) -> list[int]:
         """Positions of the tokens that `word` is made of.
@@ -242,8 +260,6 @@ def visible(text: str, spaces: bool = True) -> str:
             shown.append(" ")
         elif character in _VISIBLE:
             shown.append(_VISIBLE[character])
-        elif code < 0x20:
-            shown.append(chr(0x2400 + code))
         elif category in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"):
             shown.append(f"U+{code:04X}")
         elif category.startswith("M") and index == 0:

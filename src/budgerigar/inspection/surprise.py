@@ -25,6 +25,7 @@ FULL_SCALE = 6.0
 class TokenSurprise:
     """One token: -ln of the probability that the model gave it, and what it thought likelier.
 
+    text: what the token adds to the running text; "" where it is the first part of a character.
     nats, probability, rank (1 = the likeliest) and entropy (of the whole prediction, in nats) are
     None for the first token, which nothing predicts. likeliest: (token id, probability) pairs.
     """
@@ -32,6 +33,7 @@ class TokenSurprise:
     position: int
     token: int
     label: str
+    text: str
     nats: float | None
     probability: float | None
     rank: int | None
@@ -40,10 +42,18 @@ class TokenSurprise:
 
 
 def surprise(
-    logits: Tensor, ids: Sequence[int], labels: Sequence[str], top: int = 5
+    logits: Tensor,
+    ids: Sequence[int],
+    labels: Sequence[str],
+    top: int = 5,
+    pieces: Sequence[str] | None = None,
 ) -> list[TokenSurprise]:
-    """logits (T,V) of one pass over `ids` (T) -> one entry per token, in float64."""
-    found = [TokenSurprise(0, ids[0], labels[0], None, None, None, None, ())]
+    """logits (T,V) of one pass over `ids` (T) -> one entry per token, in float64.
+
+    pieces: the tokens in running text; None: their labels.
+    """
+    pieces = labels if pieces is None else pieces
+    found = [TokenSurprise(0, ids[0], labels[0], pieces[0], None, None, None, None, ())]
     for position in range(1, len(ids)):  # a row at a time: (T,V) in float64 may not fit
         row = torch.log_softmax(logits[position - 1].double(), dim=-1)
         nats = -float(row[ids[position]])
@@ -55,6 +65,7 @@ def surprise(
                 position,
                 ids[position],
                 labels[position],
+                pieces[position],
                 nats,
                 float(np.exp(-nats)),
                 1 + int((row > row[ids[position]]).sum()),
@@ -72,7 +83,6 @@ def surprise(
 
 def surprise_text(
     tokens: Sequence[TokenSurprise],
-    pieces: Sequence[str] | None = None,
     *,
     columns: int | None = None,
     depth: Depth | None = None,
@@ -80,12 +90,12 @@ def surprise_text(
 ) -> str:
     """The text with each token on the colour of its nats, a scale, and the most surprising tokens.
 
-    pieces: how each token is written in running text; None: its label with blanks as blanks.
+    Tokens that are parts of one character are shown together, their nats added up.
     """
     scored = [t for t in tokens if t.nats is not None]
-    shown = list(pieces) if pieces is not None else running([t.label for t in tokens])
-    shares = [None if t.nats is None else t.nats / FULL_SCALE for t in tokens]
-    notes = ["" if t.nats is None else f"{t.nats:.1f}" for t in tokens]
+    shown, nats = _whole_characters(tokens)
+    shares = [None if n is None else n / FULL_SCALE for n in nats]
+    notes = ["" if n is None else f"{n:.1f}" for n in nats]
     lines = [coloured_text(shown, shares, columns=columns, depth=depth, notes=notes), ""]
     total = sum(t.nats or 0.0 for t in scored)
     if scored:
@@ -102,14 +112,16 @@ def surprise_text(
     return "\n".join(lines)
 
 
-def running(labels: Sequence[str]) -> list[str]:
-    """Labels as running text: visible blanks become blanks again, words without any get one."""
-    spelt = [label.replace("␣", " ") for label in labels]
-    if any(piece.startswith(" ") or piece == " " for piece in spelt) or len(spelt) < 2:
-        return spelt
-    from budgerigar.inspection.labels import is_wide
-
-    # word tokens carry no blank of their own; Chinese needs none
-    return [
-        piece if index == 0 or is_wide(piece) else " " + piece for index, piece in enumerate(spelt)
-    ]
+def _whole_characters(tokens: Sequence[TokenSurprise]) -> tuple[list[str], list[float | None]]:
+    """Pieces of running text and their nats; a part of a character is counted with its end."""
+    shown: list[str] = []
+    nats: list[float | None] = []
+    waiting: list[float] = []
+    for token in tokens:
+        if token.nats is not None:
+            waiting.append(token.nats)
+        if token.text or token is tokens[-1]:
+            shown.append(token.text or token.label)
+            nats.append(sum(waiting) if waiting else None)
+            waiting = []
+    return shown, nats

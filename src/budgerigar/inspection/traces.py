@@ -209,7 +209,7 @@ class Trace:
         """Nats, rank and the likeliest `top` tokens of each position, all from the one pass."""
         from budgerigar.inspection.surprise import surprise
 
-        return surprise(self.logits, self.ids, self.labels, top)
+        return surprise(self.logits, self.ids, self.labels, top, self.spelling.pieces)
 
     # -- pictures --------------------------------------------------------------------------------
     def heatmap(
