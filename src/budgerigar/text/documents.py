@@ -42,7 +42,7 @@ class Piece(NamedTuple):
 
 def split_documents(text_or_blocks: str | Iterable[str], how: str) -> Iterator[str]:
     """The documents of one file's text, whole; without documents, the text itself."""
-    blocks = [text_or_blocks] if isinstance(text_or_blocks, str) else text_or_blocks
+    blocks = filter(None, [text_or_blocks] if isinstance(text_or_blocks, str) else text_or_blocks)
     parts: list[str] = []
     for piece in document_pieces(blocks, how):
         parts.append(piece.text)

@@ -30,6 +30,8 @@ _COMMON = {
     "euc_jp": "のにはをたがでてとしれさいるもなかっす、。一人日大",
     "euc_kr": "이다는을에의가고하지을를은도로한사어기",
 }
+# Non-ASCII characters of Western European text.
+_WESTERN = "éèàùâêîôûëïçœÉÈÀÊÇäöüÄÖÜßñáíóúãõåæøÅØ¿¡’‘“”„–—…€«»°§"
 
 
 def describe_missing_bom(head: bytes) -> str | None:
@@ -87,20 +89,20 @@ def guess_encoding(data: bytes) -> str | None:
     Double-byte encodings are recognised by how often a decoding gives the script's most frequent
     characters (charset-normalizer often mistakes short Chinese text); the rest is left to it.
     """
-    shares = {name: _common_share(data, name) for name in _DOUBLE_BYTE}
+    shares = {name: _common_share(data, name, _COMMON[name]) for name in _DOUBLE_BYTE}
     best = max(shares, key=lambda name: shares[name])
     if shares[best] > 0.08:
         return best
+    if _common_share(data, "cp1252", _WESTERN) > 0.95:
+        return "cp1252"
     from charset_normalizer import from_bytes
 
     match = from_bytes(data, cp_isolation=[*_SINGLE_BYTE, *_DOUBLE_BYTE]).best()
-    if match is None:
-        return "cp1252" if _is_western(data) else None
-    return "cp1252" if match.encoding == "latin_1" else match.encoding
+    return match.encoding if match else None
 
 
-def _common_share(data: bytes, encoding: str) -> float:
-    """Share of the non-ASCII characters that are frequent ones; 0 if it cannot be decoded."""
+def _common_share(data: bytes, encoding: str, common: str) -> float:
+    """Share of the non-ASCII characters that are among `common`; 0 if it cannot be decoded."""
     try:
         # final=False: the sample may end inside a character.
         text = codecs.getincrementaldecoder(encoding)().decode(data, final=False)
@@ -108,14 +110,4 @@ def _common_share(data: bytes, encoding: str) -> float:
         return 0.0
     counts = Counter(character for character in text if not character.isascii())
     total = counts.total()
-    return sum(counts[character] for character in set(_COMMON[encoding])) / total if total else 0.0
-
-
-def _is_western(data: bytes) -> bool:
-    """Few high bytes, and all defined in Windows-1252."""
-    high = sum(byte > 127 for byte in data)
-    try:
-        data.decode("cp1252")
-    except UnicodeDecodeError:
-        return False
-    return high < 0.2 * len(data)
+    return sum(counts[character] for character in set(common)) / total if total else 0.0

@@ -104,8 +104,8 @@ def _hold_out_documents(contents: Contents, fraction: float) -> Holdout | None:
         document = int(np.flatnonzero(group == crossing)[0])
         return Holdout(group > crossing, document, inside)
     held_out = group > crossing
-    if not held_out.any():
-        held_out = group == crossing
+    if inside == 0 or not held_out.any():
+        held_out = group >= crossing
     if held_out.all():
         return None
     return Holdout(held_out)

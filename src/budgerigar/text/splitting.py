@@ -22,13 +22,13 @@ def pattern(kind: str) -> str:
 
     A piece is a word, up to three digits, or other signs, each with the space before it, or white
     space; the last blank before a word belongs to the word. Kind "word" takes signs and Chinese
-    characters one by one.
+    characters one by one, and these without a space, which they seldom have.
     """
     n = _LONGEST[kind]
     spaces = rf"\s{{1,{n}}}(?!\S)|\s{{1,{n}}}"
     if kind == "word":
         letters = r"[\p{L}\p{M}&&[^\p{Han}]]"
-        signs = r" ?\p{Han}| ?[^\s\p{L}\p{M}\p{N}]"
+        signs = r"\p{Han}| ?[^\s\p{L}\p{M}\p{N}]"
         return rf" ?{letters}{{1,{n}}}| ?\p{{N}}{{1,3}}|{signs}|{spaces}"
     signs = rf" ?[^\s\p{{L}}\p{{M}}\p{{N}}]{{1,{n}}}"
     return rf" ?[\p{{L}}\p{{M}}]{{1,{n}}}| ?\p{{N}}{{1,3}}|{signs}|{spaces}"

@@ -69,6 +69,7 @@ class Tokenizer:
             size = _TABLE_CHARACTERS
             parts = [text[start : start + size] for start in range(0, len(text), size)]
             return np.concatenate([self.encode_many([part])[0] for part in parts or [""]])
+        scalars(text)
         blocks, rest = self.split_safely(text, block_characters)
         return self.encode_many([*blocks, rest])[0]
 

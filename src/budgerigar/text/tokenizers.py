@@ -176,10 +176,14 @@ def _unigram(sample: Sample, room: int | None) -> Backend:
         vocab_size=room or _fitting_size(sample), initial_alphabet=_BYTES, show_progress=False
     )
     trained = _trained("unigram", sample, models.Unigram(), trainer)
-    # Scores are sums in an order that changes from run to run: their last digits are noise.
-    scores = {piece: round(score, 6) for piece, score in trained["vocab"]}
+    # Scores are sums in an order that changes from run to run: their last digits are noise. (A
+    # text of a single word can leave a score undefined.)
+    scores = {piece: round(score, 6) for piece, score in trained["vocab"] if score is not None}
     floor = min(scores.values(), default=0.0)
-    bytes_first = [(piece, scores.pop(piece, floor)) for piece in _BYTES]
+    # Bytes that were lost on the way come back with the least score plus up to 256 steps of 0.0001
+    # in an order that changes, too: these all get the least.
+    found = {piece: scores.pop(piece, floor) for piece in _BYTES}
+    bytes_first = [(p, score if score > floor + 0.0256 else floor) for p, score in found.items()]
     learnt = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
     return _byte_level("unigram", models.Unigram([*bytes_first, *learnt], None, False))
 
