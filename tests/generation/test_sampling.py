@@ -68,11 +68,15 @@ def test_filtered_distribution_is_exact(settings: dict[str, float]) -> None:
         np.testing.assert_allclose(row, naive_distribution(p, options), atol=1e-6)
 
 
-def test_filters_on_a_large_vocabulary_match_the_naive_ones() -> None:
+@pytest.mark.parametrize("flatness", [0.05, 50.0])  # top-p keeps a few tokens, or 2,000
+@pytest.mark.parametrize("top_k", [None, 50])
+def test_filters_on_a_large_vocabulary_match_the_naive_ones(
+    flatness: float, top_k: int | None
+) -> None:
     rng = np.random.default_rng(0)
-    p = rng.dirichlet(np.full(3000, 0.05)).clip(1e-30)
+    p = rng.dirichlet(np.full(3000, flatness)).clip(1e-30)
     p /= p.sum()
-    options = SamplingOptions(temperature=0.9, top_k=50, top_p=0.8)
+    options = SamplingOptions(temperature=0.9, top_k=top_k, top_p=0.8)
     chain = sampling.processors(options, None)
     result = sampling.process_logits(logits_of(p.tolist()), chain)[0].softmax(-1).double().numpy()
     np.testing.assert_allclose(result, naive_distribution(p.tolist(), options), atol=1e-6)

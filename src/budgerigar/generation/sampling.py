@@ -20,6 +20,8 @@ from torch import Tensor
 
 from budgerigar.generation.options import SamplingOptions
 
+FEW = 1024  # candidates that usually hold all that top-p keeps
+
 Process = Callable[[Tensor, Tensor | None], Tensor]
 
 
@@ -62,18 +64,20 @@ def keep_top_k(k: int) -> Process:
 def keep_top_p(p: float, at_most: int | None = None) -> Process:
     """Keep the likeliest tokens up to the first that brings their probability to `p`.
 
-    `at_most`: how many logits can be above minus infinity, when that is known (after top-k):
-    ordering 40 candidates is far quicker than sorting a vocabulary.
+    `at_most`: how many logits can be above minus infinity, when that is known (after top-k).
+    Otherwise the best `FEW` are tried first: ordering them is far quicker than sorting a vocabulary.
     """
 
     def process(logits: Tensor, _: Tensor | None) -> Tensor:
         n = logits.shape[-1]
-        if at_most is None or at_most >= n:
+        total = logits.logsumexp(-1, keepdim=True)
+        first = min(n, at_most or FEW)
+        ordered = logits.topk(first, dim=-1).values
+        mass = (ordered - total).exp().cumsum(-1)
+        if at_most is None and first < n and bool((mass[:, -1] < p).any()):
             ordered = logits.sort(dim=-1, descending=True).values
-        else:
-            ordered = logits.topk(at_most, dim=-1).values
-        probabilities = (ordered - logits.logsumexp(-1, keepdim=True)).exp()
-        before = probabilities.cumsum(-1) - probabilities  # (B, n): mass of the likelier ones
+            mass = (ordered - total).exp().cumsum(-1)
+        before = mass - (ordered - total).exp()  # (B, n): mass of the likelier ones
         kept = (before < p).sum(-1, keepdim=True).clamp(min=1)
         smallest = ordered.gather(-1, kept - 1)
         return logits.masked_fill(logits < smallest, -math.inf)

@@ -38,7 +38,8 @@ class Card:
             width = max((len(name) for name in facts), default=0)
             for name, value in facts.items():
                 shown = quantity(name, value)
-                lines.append(f"  {name.replace('_', ' '):<{width}}  {shown}")
+                label = name if section == "sizes" else name.replace("_", " ")
+                lines.append(f"  {label:<{width}}  {shown}")
         if self.notes:
             lines += ["", *self.notes]
         return "\n".join(lines)
@@ -65,7 +66,10 @@ def card(
     }
     if config.assembly == "encoder-only":
         del facts["cache"]
-    return Card(name or config.assembly, in_words(config), facts, list(notes))
+    remarks = list(notes)
+    if config.assembly == "encoder-decoder":
+        remarks.append("FLOPs: for a pair of a source and a target token, both sides full")
+    return Card(name or config.assembly, in_words(config), facts, remarks)
 
 
 def paper_card(name: str, *, batch_size: int = 1) -> Card:

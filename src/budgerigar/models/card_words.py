@@ -102,7 +102,7 @@ def quantity(name: str, value: Any) -> str:
         return str(value)
     if "bytes" in name:
         return with_unit(value, 1024, ("B", "KiB", "MiB", "GiB", "TiB"))
-    if value < 10_000:
+    if value < 1_000_000:
         return f"{value:,}"
     short = with_unit(value, 1000, ("", "k", "M", "G", "T", "P"))
     return f"{value:,}  ({short})"
