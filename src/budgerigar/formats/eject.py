@@ -47,7 +47,8 @@ def eject(run: str | Path | Loaded, out: str | Path | None = None) -> tuple[Path
     config = loaded.network.config
     if not isinstance(config, TransformerConfig):
         raise UserError(f"eject writes a Transformer; this run is of kind {kind_of(config)}.")
-    text = source(config, loaded.tokenizer, loaded.folder, path)
+    documents = (loaded.config.get("text") or {}).get("starts_documents", True)
+    text = source(config, loaded.tokenizer, loaded.folder, path, documents)
     write_text(path, text)
     return path, text.count("\n")
 
@@ -69,8 +70,13 @@ def unsupported(config: TransformerConfig) -> list[str]:
     return [words for true, words in checks if true]
 
 
-def source(config: TransformerConfig, tokenizer: Any, folder: Path, path: Path) -> str:
-    """The text of the file for `path`, of the model whose weights lie in `folder`."""
+def source(
+    config: TransformerConfig, tokenizer: Any, folder: Path, path: Path, documents: bool = True
+) -> str:
+    """The text of the file for `path`, of the model whose weights lie in `folder`.
+
+    `documents`: an `<end>` of the tokenizer opens and ends texts.
+    """
     wrong = unsupported(config)
     if wrong:
         raise UserError(
@@ -79,6 +85,7 @@ def source(config: TransformerConfig, tokenizer: Any, folder: Path, path: Path) 
             + "."
         )
     flags = _flags(config, tokenizer)
+    flags["documents"] &= documents
     values = {**_places(folder, path), **_texts(tokenizer, flags), **_numbers(config)}
     values |= {**_snippets(config, flags), **_rotary(config, flags), **_words(config, flags)}
     return fill(TEMPLATE, flags, values)
