@@ -37,6 +37,11 @@ class Screen:
         """Columns that may be used."""
         return self.console.width
 
+    @property
+    def height(self) -> int:
+        """Lines that a frame may have."""
+        return self.console.height
+
     def heading(self, text: str) -> None:
         """A title with a rule to the edge."""
         rule = "─" * max(2, self.width - cell_len(text) - 4)
@@ -130,8 +135,8 @@ def bar(share: float, room: int) -> str:
 
 
 def level(share: float) -> str:
-    """One character that is as high as the share."""
-    return " ▁▂▃▄▅▆▇█"[min(8, max(0, round(share * 8)))]
+    """One character that is as high as the share; a dot for next to nothing."""
+    return "·▁▂▃▄▅▆▇█"[min(8, max(0, round(share * 8)))]
 
 
 def loss_chart(

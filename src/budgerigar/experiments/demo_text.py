@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group
-from rich.padding import Padding
 from rich.text import Text
 
 from budgerigar.errors import UserError
@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from budgerigar.experiments.demo import Summary
 
 MINUTES = 3.0
+HELD_OUT = 0.02  # of 4.8 million characters: enough to test on, and tested in a second
 SAMPLE_SECONDS = 20.0
 SAMPLE_TOKENS = 220
+SAMPLE_LINES = 7
 PROMPT = "ROMEO:"
 LOOKED_AT = "ROMEO:\nBut soft, what light through yonder window breaks?"
 
@@ -32,7 +34,8 @@ def real_text(screen: Screen, folder: Path, settings: Mapping[str, Any], summary
 
     screen.heading("2  A real text")
     recipe = override(
-        load_recipe("shakespeare"), {"corpus": "shakespeare", "sample_every": 0, **settings}
+        load_recipe("shakespeare"),
+        {"corpus": "shakespeare", "sample_every": 0, "validation_fraction": HELD_OUT, **settings},
     )
     corpus = _corpus(screen, recipe)
     if corpus is None:
@@ -68,9 +71,10 @@ def _corpus(screen: Screen, recipe: Any) -> Any:
 
 
 def _introduce(screen: Screen, corpus: Any) -> None:
+    n = corpus.train.n_characters + corpus.validation.n_characters
     sources = Text(
-        f"  {corpus.train.n_characters + corpus.validation.n_characters:,} characters of 38 plays; "
-        f"the last tenth is held out to test on; {corpus.tokenizer.vocab_size} different characters",
+        f"  {n:,} characters of 38 plays, {corpus.tokenizer.vocab_size} different ones; "
+        f"the last {HELD_OUT:.0%} of the text are held out to test on",
         style="dim",
     )
     screen.say(
@@ -88,8 +92,8 @@ class Watch:
     def __init__(self, screen: Screen, live: Any) -> None:
         self.screen, self.live = screen, live
         self.every = 1.0 if live is not None else 15.0
-        self.started = time.perf_counter()
-        self.next, self.next_sample = 0.0, self.started + SAMPLE_SECONDS
+        self.started: float | None = None
+        self.next, self.next_sample = 0.0, 0.0
         self.recent: float | None = None
         self.points: list[tuple[float, float]] = []
         self.lines: dict[str, float] = {}
@@ -102,6 +106,8 @@ class Watch:
         kept = 0.9 if self.recent is not None else 0.0
         self.recent = kept * (self.recent or 0.0) + (1 - kept) * event.loss
         now = time.perf_counter()
+        if self.started is None:
+            self.started, self.next_sample = now, now + SAMPLE_SECONDS
         if now < self.next:
             return
         self.next = now + self.every
@@ -117,7 +123,7 @@ class Watch:
     def on_evaluation(self, event: Any) -> None:
         """A point on the held-out text, and the lines that it passed."""
         self.lines = named_lines(event.baselines)
-        seconds = time.perf_counter() - self.started
+        seconds = time.perf_counter() - (self.started or time.perf_counter())
         self.points.append((seconds, event.loss))
         for name, value in self.lines.items():
             if event.loss < value and name not in self.passed:
@@ -135,7 +141,9 @@ class Watch:
             self.screen.line(head)
             return
         parts: list[Any] = [Text(head, "bold"), Text()]
-        parts.append(loss_chart(self.points, self.lines, self.until, min(self.screen.width, 90)))
+        height = max(5, min(14, self.screen.height - SAMPLE_LINES - 10))
+        width = min(self.screen.width, 90)
+        parts.append(loss_chart(self.points, self.lines, self.until, width, height))
         parts.append(
             Text("  ● on the held-out text; a line turns green when it is passed\n", "dim")
         )
@@ -143,29 +151,33 @@ class Watch:
             parts += self._sample_parts()
         self.live.update(Group(*parts), refresh=True)
 
-    def _sample_parts(self) -> list[Any]:
+    def _sample_parts(self) -> list[Text]:
         assert self.sample is not None
         seconds, text = self.sample
-        lines = (PROMPT + text).split("\n")[:8]
         title = Text(f"  what it writes after {clock(seconds)}:", "dim")
-        return [title, Padding(Text("\n".join(lines), no_wrap=True, overflow="crop"), (0, 4))]
+        return [title, *indented_lines(PROMPT + text)[:SAMPLE_LINES]]
 
     def _print_sample(self) -> None:
         for part in self._sample_parts():
-            self.screen.console.print(part)
+            self.screen.line(part)
 
 
 def named_lines(baselines: Mapping[str, float]) -> dict[str, float]:
-    """The three lines of the chart: uniform, bigram, and the best n-gram by its own name."""
+    """The three lines of the chart: uniform, bigram, and the best n-gram, read in windows too."""
     chosen: dict[str, float] = {}
-    for name in ("uniform", "bigram"):
-        if name in baselines:
-            chosen[name] = baselines[name]
-    counted = {n: v for n, v in baselines.items() if n not in ("uniform", "unigram", "bigram")}
-    if counted:
-        best = min(counted, key=lambda n: counted[n])
-        chosen[best] = counted[best]
+    for name, value in baselines.items():
+        short = name.split(" (")[0]
+        order = re.fullmatch(r"order-(\d+) n-gram", short)
+        if short in ("uniform", "bigram"):
+            chosen[short] = value
+        elif order:
+            chosen[f"best n-gram (order {order[1]})"] = value
     return chosen
+
+
+def indented_lines(text: str) -> list[Text]:
+    """A sample's lines as they are, each cut at the edge of the screen."""
+    return [Text("    " + line, no_wrap=True, overflow="crop") for line in text.split("\n")]
 
 
 def _sample(network: Any, tokenizer: Any) -> str:
@@ -199,7 +211,7 @@ def _conclude(screen: Screen, done: Any, folder: Path, summary: Summary) -> None
     screen.say(verdict(best, lines, points))
     screen.line(Text("  what it writes now:", style="dim"))
     text = PROMPT + _sample(done.network, done.tokenizer)
-    screen.show(Padding(Text(text.rstrip()), (0, 4)))
+    screen.show(*indented_lines(text.rstrip()))
     looked = trace(
         done.network, done.tokenizer, LOOKED_AT, record=(), name="the demo's Shakespeare"
     )
