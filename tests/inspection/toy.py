@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from budgerigar.inspection.matrix import Matrix
+from budgerigar.inspection.matrix import Mask, Matrix
 from budgerigar.layers.config import TransformerConfig
 from budgerigar.models.transformer import Transformer
 
@@ -81,4 +81,4 @@ def matrix(
         reason[i - j >= window] = "window"
     weights = np.where(reason == "", np.exp(scores), 0.0)
     weights /= weights.sum(axis=1, keepdims=True)
-    return Matrix(weights, labels, labels, reason, name=name, about="a model: a text")
+    return Matrix(weights, labels, labels, Mask.of(reason), name=name, about="a model: a text")

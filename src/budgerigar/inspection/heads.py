@@ -15,7 +15,7 @@ import numpy as np
 from torch import Tensor
 
 from budgerigar.inspection.labels import Word
-from budgerigar.inspection.matrix import Matrix
+from budgerigar.inspection.matrix import MASKED, Mask, Matrix
 from budgerigar.layers.attention import AttentionSteps
 from budgerigar.layers.visibility import View
 
@@ -142,12 +142,15 @@ class Head:
         apart = float(np.abs(again - own).max(initial=0.0))
         return apart / largest if largest else apart
 
-    @cached_property
+    @property
     def mask_reason(self) -> np.ndarray:
         """(T,S) of str: why a cell is masked: "future", "window", "document", "padding"; else ""."""
-        reasons = mask_reasons(self.site.view, self.module.window, self.module.sink_tokens)
-        assert ((reasons != "") == np.isneginf(self.masked)).all(), "a mask without its reason"
-        return reasons
+        return self.mask.reasons
+
+    @property
+    def mask(self) -> Mask:
+        """The same as one object that all heads with this view share."""
+        return self.trace.mask(self.site, self.layer)
 
     # -- in words --------------------------------------------------------------------------------
     def row(
@@ -167,7 +170,7 @@ class Head:
             self.weights,
             self.query_labels,
             self.key_labels,
-            self.mask_reason,
+            self.mask,
             name=self.name + where,
             about=self.trace.about,
         )
@@ -204,17 +207,19 @@ class Head:
         return np.asarray(self.trace.tap(f"{self.module.name}.{part}")[head])
 
 
-def mask_reasons(view: View, window: int | None, sink_tokens: int) -> np.ndarray:
-    """(T,S) of str for row 0 of a view: why a cell is hidden; "" where the query sees the key."""
+def mask_of(view: View, window: int | None, sink_tokens: int) -> Mask:
+    """What row 0 of a view hides, and why."""
     visible = view.visible(window, sink_tokens)[0].cpu().numpy()
-    reasons = np.where(visible, "", "window").astype("<U8")
+    reasons = list(MASKED)
+    codes = np.where(visible, 0, 1 + reasons.index("window")).astype(np.uint8)
     if view.query_documents is not None and view.key_documents is not None:
         queries, keys = view.query_documents[0].cpu().numpy(), view.key_documents[0].cpu().numpy()
-        reasons[queries[:, None] != keys[None, :]] = "document"
+        codes[queries[:, None] != keys[None, :]] = 1 + reasons.index("document")
     if view.causal:
         # by index, not by position: positions restart with each document
         after = np.arange(visible.shape[1])[None, :] > np.arange(visible.shape[0])[:, None]
-        reasons[after & ~visible] = "future"
+        codes[after & ~visible] = 1 + reasons.index("future")
     if view.key_valid is not None:
-        reasons[:, ~view.key_valid[0].cpu().numpy()] = "padding"
-    return reasons
+        codes[:, ~view.key_valid[0].cpu().numpy()] = 1 + reasons.index("padding")
+    assert ((codes == 0) == visible).all(), "a mask without its reason"
+    return Mask(codes)

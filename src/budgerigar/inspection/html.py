@@ -2,7 +2,8 @@
 
 The file asks nothing of any host (its own Content-Security-Policy forbids it) and opens from disk.
 Weights are stored as 16-bit fractions of 1, so the numbers shown are within 0.00001 of the
-library's. Text of the user goes in as JSON with every `<` escaped and is only ever set as text.
+library's; many heads of long texts as 8-bit ones, within 0.002, and the page says so. Text of the user goes in as JSON with every `<` escaped and is
+only ever set as text.
 """
 
 from __future__ import annotations
@@ -19,8 +20,7 @@ from budgerigar.inspection.html_page import PAGE
 from budgerigar.inspection.matrix import KEY_AXIS, MASKED, QUERY_AXIS, Matrix, scale_top
 from budgerigar.inspection.palette import viridis
 
-_REASONS = ["", *MASKED]
-_FULL = 65535
+_SMALL = 4_000_000  # cells of all heads together that are stored with 16 bits each
 
 
 def page(matrices: Sequence[Matrix], about: str = "") -> str:
@@ -38,13 +38,15 @@ def frame(matrices: Sequence[Matrix], about: str = "", height: int = 620) -> str
 
 def _data(matrices: Sequence[Matrix], about: str) -> dict[str, Any]:
     masks: dict[str, int] = {}
+    cells = sum(matrix.weights.size for matrix in matrices)
+    kind, full = ("<u2", 65535) if cells <= _SMALL else ("u1", 255)
     heads = []
     for matrix in matrices:
-        mask = _masks(matrix)
+        mask = _packed(_mask(matrix))
         heads.append(
             {
                 "name": matrix.name,
-                "weights": _packed(np.rint(matrix.weights * _FULL).astype("<u2")),
+                "weights": _packed(np.rint(matrix.weights * full).astype(kind)),
                 "mask": masks.setdefault(mask, len(masks)),  # most heads share one
             }
         )
@@ -57,17 +59,17 @@ def _data(matrices: Sequence[Matrix], about: str) -> dict[str, Any]:
         "reasons": ["", *MASKED.values()],
         "masks": list(masks),
         "heads": heads,
+        "full": full,
         "top": scale_top(matrices),
         "colours": [viridis(k / 255) for k in range(256)],
     }
 
 
-def _masks(matrix: Matrix) -> str:
-    codes = np.zeros(matrix.weights.shape, dtype=np.uint8)
-    for code, reason in enumerate(_REASONS):
-        if reason and matrix.mask_reason is not None:
-            codes[np.asarray(matrix.mask_reason == reason)] = code
-    return _packed(codes)
+def _mask(matrix: Matrix) -> np.ndarray:
+    """(T,S) uint8: 0 where visible, else the place of the reason in the page's list."""
+    if matrix.mask is None:
+        return np.zeros(matrix.weights.shape, dtype=np.uint8)
+    return matrix.mask.codes
 
 
 def _packed(values: np.ndarray) -> str:

@@ -35,7 +35,7 @@ table { border-collapse: collapse; font-size: 13px } td, th { padding: 1px 8px; 
 <div id="map"><canvas id="large" tabindex="0" role="img"></canvas></div>
 <p id="said" aria-live="polite"></p>
 <p><small>Row: <span id="qa"></span>. Column: <span id="ka"></span>. Hatched: masked.
- Move with the mouse or the arrow keys. Numbers are within 0.00001.</small></p>
+ Move with the mouse or the arrow keys. Numbers are within <span id="within"></span>.</small></p>
 <p>weight 0 <canvas id="scale" width="256" height="1"></canvas> <span id="top"></span></p>
 <details><summary>the same as a table</summary><table id="twin"></table></details>
 <script type="application/json" id="data">__DATA__</script>
@@ -49,7 +49,10 @@ let head = 0, row = T - 1, key = 0;
 function weights(h) {
   if (!memo.has(h)) {
     const raw = bytes(D.heads[h].weights), out = new Float64Array(T * S);
-    for (let i = 0; i < T * S; i++) out[i] = (raw[2 * i] + 256 * raw[2 * i + 1]) / 65535;
+    const wide = D.full > 255;
+    for (let i = 0; i < T * S; i++) {
+      out[i] = (wide ? raw[2 * i] + 256 * raw[2 * i + 1] : raw[i]) / D.full;
+    }
     memo.set(h, out);
   }
   return memo.get(h);
@@ -110,10 +113,11 @@ function draw() {
 function say(canvas) {
   const w = weights(head), at = row * S + key, why = masks[D.heads[head].mask][at];
   let sum = 0; for (let k = 0; k < S; k++) sum += w[row * S + k];
-  const number = why ? D.reasons[why] + ", weight exactly 0" : "weight " + w[at].toFixed(5);
+  const number = why ? D.reasons[why] + ", weight exactly 0" :
+    "weight " + w[at].toFixed(D.full > 255 ? 5 : 3);
   el("said").textContent = D.heads[head].name + ": “" + D.queries[row] + "” (position " + row +
     ") looks at “" + D.keys[key] + "” (position " + key + "): " + number +
-    ". This row sums to " + sum.toFixed(4) + ".";
+    ". This row sums to " + sum.toFixed(D.full > 255 ? 4 : 1) + ".";
   canvas.setAttribute("aria-label", el("said").textContent);
 }
 function twin() {
@@ -158,6 +162,7 @@ large.onkeydown = event => {
 };
 el("about").textContent = D.about; el("qa").textContent = D.queryAxis;
 el("ka").textContent = D.keyAxis; el("top").textContent = D.top;
+el("within").textContent = D.full > 255 ? "0.00001" : "0.002";
 const ramp = new ImageData(256, 1);
 D.colours.forEach((c, i) => ramp.data.set([...c, 255], 4 * i));
 el("scale").getContext("2d").putImageData(ramp, 0, 0);

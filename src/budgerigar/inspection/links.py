@@ -109,7 +109,7 @@ def rank(
     fresh = untrained_copy(trace) if untrained else None
     found = []
     for head in trace.heads(of=of, kind=kind):
-        weights, visible = head.weights, head.mask_reason == ""
+        weights, visible = head.weights, ~head.mask.hidden
         elsewhere, pairs = same_distance(weights, visible, rows, columns)
         row = weights[rows].mean(axis=0)
         weight = link_weight(weights, rows, columns)
@@ -121,7 +121,7 @@ def rank(
                 elsewhere,
                 pairs,
                 None if fresh is None else _weight_in(fresh, head.name, rows, columns, of, kind),
-                link_weight(visible / np.maximum(visible.sum(1, keepdims=True), 1), rows, columns),
+                _uniform(visible, rows, columns),
                 1 + int((others > weight).sum()),
             )
         )
@@ -132,6 +132,13 @@ def rank(
 def link_weight(weights: np.ndarray, rows: Sequence[int], columns: Sequence[int]) -> float:
     """Mean over the query word's rows of the sum over the key word's columns; weights (T,S)."""
     return float(weights[np.ix_(rows, columns)].sum(axis=1).mean())
+
+
+def _uniform(visible: np.ndarray, rows: Sequence[int], columns: Sequence[int]) -> float:
+    """The link's weight if each row looked at all that it sees alike."""
+    seen = visible[rows]
+    alike = seen[:, columns].sum(axis=1) / np.maximum(seen.sum(axis=1), 1)
+    return float(alike.mean())
 
 
 def same_distance(

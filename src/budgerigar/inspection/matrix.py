@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -24,14 +25,50 @@ MASKED = {
 _TOPS = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 
 
+class Mask:
+    """Which cells are hidden and why. Shared by all heads that see the same, since it is large."""
+
+    def __init__(self, codes: np.ndarray) -> None:
+        """codes (T,S) uint8: 0 where the cell is visible, else 1 + the reason's place in `MASKED`."""
+        self.codes = codes
+
+    @classmethod
+    def of(cls, reasons: np.ndarray) -> Mask:
+        """From (T,S) of str: "" or one of `MASKED`."""
+        codes = np.zeros(reasons.shape, dtype=np.uint8)
+        for code, reason in enumerate(MASKED, 1):
+            codes[reasons == reason] = code
+        return cls(codes)
+
+    @cached_property
+    def hidden(self) -> np.ndarray:
+        """(T,S) bool."""
+        return np.asarray(self.codes > 0)
+
+    @cached_property
+    def reasons(self) -> np.ndarray:
+        """(T,S) of str."""
+        return np.array(["", *MASKED])[self.codes]
+
+    @cached_property
+    def kinds(self) -> list[str]:
+        """Reasons that occur, in the order of `MASKED`."""
+        counts = np.bincount(self.codes.ravel(), minlength=len(MASKED) + 1)
+        return [reason for code, reason in enumerate(MASKED, 1) if counts[code]]
+
+    def where(self, reason: str) -> np.ndarray:
+        """(T,S) bool: hidden for this reason."""
+        return np.asarray(self.codes == 1 + list(MASKED).index(reason))
+
+
 @dataclass
 class Matrix:
-    """weights (T,S); labels per row and column; mask_reason (T,S): "" where the cell is visible."""
+    """weights (T,S); labels per row and column; which cells are masked (None: none)."""
 
     weights: np.ndarray
     query_labels: Sequence[str]
     key_labels: Sequence[str]
-    mask_reason: np.ndarray | None = None
+    mask: Mask | None = None
     name: str = ""
     about: str = ""
     masked: np.ndarray = field(init=False)
@@ -40,19 +77,13 @@ class Matrix:
         self.weights = np.asarray(self.weights, dtype=np.float64)
         shape = (len(self.query_labels), len(self.key_labels))
         assert self.weights.shape == shape, f"weights {self.weights.shape}, labels {shape}"
-        if self.mask_reason is None:
-            self.masked = np.zeros(shape, dtype=bool)
-        else:
-            assert self.mask_reason.shape == shape
-            self.masked = np.asarray(self.mask_reason != "")
+        self.masked = np.zeros(shape, dtype=bool) if self.mask is None else self.mask.hidden
+        assert self.masked.shape == shape
 
     @property
     def reasons(self) -> list[str]:
         """Kinds of mask that occur, in the order of `MASKED`."""
-        if self.mask_reason is None:
-            return []
-        present = set(np.unique(self.mask_reason.astype(str)))
-        return [reason for reason in MASKED if reason in present]
+        return [] if self.mask is None else self.mask.kinds
 
 
 def scale_top(matrices: Sequence[Matrix]) -> float:

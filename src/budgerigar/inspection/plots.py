@@ -228,8 +228,8 @@ def _hatch(axes: Axes, matrix: Matrix) -> None:
     from matplotlib.patches import PathPatch
 
     for reason in matrix.reasons:
-        assert matrix.mask_reason is not None
-        path = _cells_path(np.asarray(matrix.mask_reason == reason))
+        assert matrix.mask is not None
+        path = _cells_path(matrix.mask.where(reason))
         axes.add_patch(
             PathPatch(
                 path,

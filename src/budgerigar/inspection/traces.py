@@ -21,8 +21,9 @@ import torch
 from torch import Tensor
 
 from budgerigar.errors import UserError
-from budgerigar.inspection.heads import Head
+from budgerigar.inspection.heads import Head, mask_of
 from budgerigar.inspection.labels import Spelling, Word, shorten, spell, visible
+from budgerigar.inspection.matrix import Mask
 from budgerigar.inspection.names import parse_head
 from budgerigar.layers.attention import Attention, AttentionSteps
 from budgerigar.layers.taps import Taps
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from budgerigar.inspection.surprise import TokenSurprise
 
 _PARTS = ("query", "key", "value", "query_unrotated", "key_unrotated", "head_output")
-_KEPT_LAYERS = 8  # layers whose recomputed steps are kept at the same time
+_KEPT_BYTES = 2**28  # of recomputed steps at the same time, or one layer where one is larger
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,7 @@ class Trace:
         self._values = values
         self._version = _version(network)
         self._steps: OrderedDict[tuple[str, str, int], AttentionSteps] = OrderedDict()
+        self._masks: dict[tuple[str, str, int | None], Mask] = {}
 
     # -- facts -----------------------------------------------------------------------------------
     @property
@@ -178,9 +180,18 @@ class Trace:
             )
             with torch.no_grad():
                 self._steps[key] = module.steps_from_taps(query, keys, values, site.view, site.bias)
-            while len(self._steps) > _KEPT_LAYERS:
+            size = sum(step.nbytes for step in self._steps[key])
+            while len(self._steps) > max(1, _KEPT_BYTES // size):
                 self._steps.popitem(last=False)
         return self._steps[key]
+
+    def mask(self, site: Site, layer: int) -> Mask:
+        """Which cells a layer hides and why; computed once for all layers with the same window."""
+        module = site.modules[layer]
+        key = (site.of, site.kind, module.window)
+        if key not in self._masks:
+            self._masks[key] = mask_of(site.view, module.window, module.sink_tokens)
+        return self._masks[key]
 
     def tap(self, name: str) -> np.ndarray:
         """One recorded value, without its batch dimension."""
