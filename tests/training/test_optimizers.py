@@ -23,10 +23,13 @@ def filled(network: nn.Module, seed: int = 0) -> None:
         parameter.grad = torch.randn(parameter.shape, generator=generator)
 
 
+@pytest.mark.parametrize(("kind", "steps"), [("quintic", 5), ("polar", 5)])
 @pytest.mark.parametrize("shape", [(3, 12, 12), (2, 8, 32), (2, 32, 8)])
-def test_orthogonalised_matrices_have_singular_values_near_one(shape: tuple[int, ...]) -> None:
+def test_orthogonalised_matrices_have_singular_values_near_one(
+    shape: tuple[int, ...], kind: str, steps: int
+) -> None:
     matrices = torch.randn(shape, generator=torch.Generator().manual_seed(1))
-    done = orthogonalise(matrices)
+    done = orthogonalise(matrices, steps, kind)
     values = torch.linalg.svdvals(done.double())
     assert values.min() > 0.3  # the quintic pushes into about 0.7 … 1.2, the smallest last
     assert values.max() < 1.3
@@ -35,9 +38,10 @@ def test_orthogonalised_matrices_have_singular_values_near_one(shape: tuple[int,
     assert (cosine > 0.8).all()  # same singular vectors as the exact U V^T
 
 
-def test_orthogonalise_is_the_quintic_of_each_singular_value() -> None:
+@pytest.mark.parametrize("columns", [7, 9, 30])
+def test_orthogonalise_is_the_quintic_of_each_singular_value(columns: int) -> None:
     """p(s) = a s + b s^3 + c s^5, five times, on s / norm, computed in float64 by hand."""
-    matrix = torch.randn(6, 9, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    matrix = torch.randn(6, columns, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
     left, values, right = torch.linalg.svd(matrix, full_matrices=False)
     s = values / (values.square().sum().sqrt() + 1e-7)
     for _ in range(5):

@@ -18,46 +18,58 @@ from budgerigar.errors import UserError
 from budgerigar.formats.tensors import plain_name
 from budgerigar.training.recipe import TrainingRecipe
 
-# Newton-Schulz coefficients of Jordan (2024): a quintic whose iterates push every singular value
-# towards 1, steeply at 0 (slope 3.4445), without needing to converge exactly.
-QUINTIC = (3.4445, -4.7750, 2.0315)
+# Newton-Schulz coefficients (a, b, c) of each iteration s -> a s + b s^3 + c s^5; the last repeats.
+# "quintic" is Jordan's (2024): steep at 0, and it need not converge exactly. "polar" is the Polar
+# Express (Amsel et al. 2025): the best polynomial for each iteration, so fewer are needed.
+COEFFICIENTS = {
+    "quintic": ((3.4445, -4.7750, 2.0315),),
+    "polar": (
+        (8.156554524902461, -22.48329292557795, 15.878769915207462),
+        (4.042929935166739, -2.808917465908714, 0.5000178451051316),
+        (3.8916678022926607, -2.772484153217685, 0.5060648178503393),
+        (3.285753657755655, -2.3681294933425376, 0.46449024233003106),
+        (2.3465413258596377, -1.7097828382687081, 0.42323551169305323),
+    ),
+}
 _HIDDEN_MATRIX = re.compile(r"(^|\.)(encoder|decoder)\.\d+\..*\bweight$")
 
 
-def orthogonalise(matrices: Tensor, steps: int = 5) -> Tensor:
+def orthogonalise(matrices: Tensor, steps: int = 5, kind: str = "quintic") -> Tensor:
     """The nearest (semi-)orthogonal matrices, roughly: singular values end near 1.
 
     Args:
         matrices: (N, rows, columns) float; all are done in one batch of products.
         steps: Newton-Schulz iterations.
+        kind: which of COEFFICIENTS.
     """
+    table = COEFFICIENTS[kind]
+    rounds = [table[min(step, len(table) - 1)] for step in range(steps)]
     tall = matrices.shape[-2] > matrices.shape[-1]
     x = matrices.mT if tall else matrices
-    x = x / (torch.linalg.matrix_norm(x, keepdim=True) + 1e-7)  # singular values at most 1
+    slack = 1.02 if kind == "polar" else 1.0  # its polynomials fit singular values below 1 / 1.02
+    x = x / (torch.linalg.matrix_norm(x, keepdim=True) * slack + 1e-7)
     if x.shape[-1] >= 2 * x.shape[-2]:
-        x = _iterate_on_gram(x, steps)
+        x = _iterate_on_gram(x, rounds)
     else:
-        a, b, c = QUINTIC
-        for _ in range(steps):
+        for a, b, c in rounds:
             gram = x @ x.mT
             x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
     return x.mT if tall else x
 
 
-def _iterate_on_gram(x: Tensor, steps: int) -> Tensor:
+def _iterate_on_gram(x: Tensor, rounds: list[tuple[float, float, float]]) -> Tensor:
     """The same iterations for wide x (N, n, m), on n x n matrices alone.
 
     Every iterate is a polynomial q(G) x of G = x x^T, and polynomials of G commute, so q and
     q G q are all that need be carried: for m = 4 n that is 40 % less arithmetic (and measured).
     """
-    a, b, c = QUINTIC
     gram, product = x @ x.mT, None
-    for step in range(steps):
+    for a, b, c in rounds:
+        if product is not None:
+            gram = factor @ (gram @ factor)
         factor = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)
         factor.diagonal(dim1=-2, dim2=-1).add_(a)
         product = factor if product is None else factor @ product
-        if step < steps - 1:
-            gram = factor @ (gram @ factor)
     assert product is not None
     return product @ x
 
@@ -93,7 +105,11 @@ class Muon:
             if self.usable is not None:  # a GPU's way to skip: nothing new comes in
                 gradients = torch.where(self.usable, gradients, torch.zeros_like(gradients))
             buffer.lerp_(gradients, 1.0 - momentum)
-            update = orthogonalise(gradients.lerp_(buffer, momentum), self.settings.muon_steps)
+            update = orthogonalise(
+                gradients.lerp_(buffer, momentum),
+                self.settings.muon_steps,
+                self.settings.muon_iteration,
+            )
             if decay != 1.0:
                 torch._foreach_mul_(weights, decay)
             for row, (weight, _, flipped) in enumerate(members):

@@ -104,6 +104,8 @@ class TrainingRecipe:
     """muon: decoupled weight decay of the hidden matrices"""
     muon_steps: int = 5
     """muon: Newton-Schulz iterations"""
+    muon_iteration: Literal["quintic", "polar"] = "quintic"
+    """muon: coefficients; quintic (Jordan 2024, 5 steps) or polar (Amsel et al. 2025, 3 or more)"""
     clip: float | None = 1.0
     """largest norm of the whole gradient; 0: no clipping"""
 

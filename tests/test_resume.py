@@ -1,0 +1,203 @@
+"""Stop anywhere, lose nothing: real runs, real processes, real kills."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from budgerigar.errors import UserError
+from budgerigar.formats.checkpoints import read_latest_checkpoint
+from budgerigar.formats.metrics import read_metrics
+from budgerigar.formats.tensors import read_tensors
+from budgerigar.training.run import train
+
+TEXT = "\n\n".join(f"The {n}th cat sat on mat number {n * 7 % 31}." for n in range(150)) + "\n"
+
+# A small model with all that keeps state: dropout, momentum, averages, shuffled windows, documents.
+SETTINGS: dict[str, Any] = {
+    "model": {"d_model": 16, "n_layers": 1, "n_heads": 2, "context_length": 24, "dropout_residual": 0.1},
+    "text": {"tokenizer": "character", "documents": "blank-lines"},
+    "training": {
+        "steps": 30, "batch_size": 4, "evaluate_every": 6, "checkpoint_every": 3, "log_every": 1,
+        "optimizer": "muon", "average": "ema", "threads": 1, "sample_tokens": 8, "seed": 5,
+    },
+}  # fmt: skip
+
+WORKER = """
+import json, sys
+from budgerigar.training.recipe import recipe_from_dict
+from budgerigar.training.run import train
+print("ready", flush=True)
+out, text, settings, resume = sys.argv[1], sys.argv[2], json.loads(sys.argv[3]), sys.argv[4]
+if resume == "yes":
+    train(resume=out)
+else:
+    train(recipe_from_dict(settings), [text], out=out)
+"""
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    path = tmp_path / "cats.txt"
+    path.write_text(TEXT, encoding="utf-8")
+    return path
+
+
+def start(text: Path, out: Path, **training: Any) -> Any:
+    from budgerigar.training.recipe import recipe_from_dict
+
+    settings = {**SETTINGS, "training": {**SETTINGS["training"], **training}}
+    return train(recipe_from_dict(settings), [text], out=out)
+
+
+def history(folder: Path) -> list[dict[str, Any]]:
+    return [
+        {k: v for k, v in e.items() if k != "clock"} for e in read_metrics(folder / "metrics.jsonl")
+    ]
+
+
+def assert_same_run(one: Path, other: Path) -> None:
+    assert history(one) == history(other)
+    for name in ("weights.safetensors", "training.safetensors"):
+        ends = [sorted((f / "checkpoints").glob("step-*"))[-1] for f in (one, other)]
+        tensors = [read_tensors(end / name) for end in ends]
+        assert tensors[0].keys() == tensors[1].keys()
+        assert not [k for k in tensors[0] if not torch.equal(tensors[0][k], tensors[1][k])]
+    best = [read_tensors(f / "model.safetensors") for f in (one, other)]
+    assert all(torch.equal(best[0][k], best[1][k]) for k in best[0])
+
+
+class StopAt:
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def on_step(self, event: Any) -> bool:
+        return bool(event.step == self.step)
+
+
+def test_resuming_twice_equals_never_stopping(tmp_path: Path, text: Path) -> None:
+    from budgerigar.training.recipe import recipe_from_dict
+
+    start(text, tmp_path / "whole")
+    recipe = recipe_from_dict(SETTINGS)
+    stopped = train(recipe, [text], out=tmp_path / "parts", callbacks=[StopAt(8)])
+    assert not stopped.report["finished"]
+    train(resume=tmp_path / "parts", callbacks=[StopAt(19)])
+    ended = train(resume=tmp_path / "parts")
+    assert ended.report["finished"]
+    assert_same_run(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_changed_text_is_refused(tmp_path: Path, text: Path) -> None:
+    start(text, tmp_path / "run", steps=3)
+    text.write_text(TEXT.replace("cat", "dog"), encoding="utf-8")
+    with pytest.raises(UserError, match=r"cats\.txt has changed"):
+        train(resume=tmp_path / "run", settings={"steps": 6})
+    text.unlink()
+    with pytest.raises(UserError, match=r"cats\.txt"):
+        train(resume=tmp_path / "run", settings={"steps": 6})
+
+
+def test_what_would_make_it_another_run_is_refused(tmp_path: Path, text: Path) -> None:
+    start(text, tmp_path / "run", steps=3)
+    with pytest.raises(UserError, match="batch_size cannot change"):
+        train(resume=tmp_path / "run", settings={"batch_size": 9})
+    with pytest.raises(UserError, match="never overwrites"):
+        start(text, tmp_path / "run")
+    more = train(resume=tmp_path / "run", settings={"steps": 5})
+    assert more.report["step"] == 5
+
+
+def test_a_run_without_a_checkpoint_starts_from_its_beginning(tmp_path: Path, text: Path) -> None:
+    start(text, tmp_path / "whole", steps=6)
+    start(text, tmp_path / "run", steps=6)
+    shutil.rmtree(tmp_path / "run" / "checkpoints")
+    train(resume=tmp_path / "run")
+    assert_same_run(tmp_path / "whole", tmp_path / "run")
+
+
+def worker(text: Path, out: Path, resume: bool) -> subprocess.Popen[str]:
+    arguments = [str(out), str(text), json.dumps(SETTINGS), "yes" if resume else "no"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        [sys.executable, "-c", WORKER, *arguments],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
+    )  # fmt: skip
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_sigterm_saves_and_says_how_to_go_on(tmp_path: Path, text: Path) -> None:
+    start(text, tmp_path / "whole")
+    out = tmp_path / "run"
+    process = worker(text, out, resume=False)
+    while not read_metrics(out / "metrics.jsonl", "evaluation") and process.poll() is None:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 0, said
+    found = read_latest_checkpoint(out)
+    assert found is not None
+    if found.step < 30:  # else it was quicker than the signal
+        assert f"--resume {out}" in said
+        train(resume=out)
+    assert_same_run(tmp_path / "whole", out)
+
+
+def kill_at_random(process: subprocess.Popen[str], out: Path, rng: random.Random) -> bool:
+    """SIGKILL between the worker's start and its end; every other time while it writes files.
+
+    Returns whether something was half-written when it died.
+    """
+    assert process.stdout is not None
+    process.stdout.readline()  # "ready": everything is imported
+    moment = time.monotonic() + rng.uniform(0.0, 1.5)
+    while process.poll() is None and time.monotonic() < moment:
+        time.sleep(0.001)
+    if rng.random() < 0.7:
+        late = time.monotonic() + 2.0
+        while process.poll() is None and time.monotonic() < late and not half_written(out):
+            pass
+    process.kill()
+    process.communicate()
+    return half_written(out)
+
+
+def half_written(out: Path) -> bool:
+    """Whether a writer left, or has, something under a temporary name."""
+    places = (out / "checkpoints", out, out.parent)
+    return any(name.endswith(".partial") for p in places if p.is_dir() for name in os.listdir(p))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_killed_at_random_moments_equals_never_killed(tmp_path: Path, text: Path) -> None:
+    """At least 20 SIGKILLs at random moments of the run, its checkpoint writes included."""
+    start(text, tmp_path / "whole")
+    out, rng, kills, in_write = tmp_path / "here" / "run", random.Random(1), 0, 0
+    for _ in range(60):
+        shutil.rmtree(out.parent, ignore_errors=True)
+        resume, process = False, worker(text, out, False)
+        while True:
+            written = kill_at_random(process, out, rng)
+            if process.returncode == 0:
+                break
+            kills, in_write = kills + 1, in_write + written
+            resume = (out / "config.json").is_file()
+            process = worker(text, out, resume)
+        assert_same_run(tmp_path / "whole", out)
+        if kills >= 20 and in_write >= 3:
+            break
+    print(f"{kills} kills, {in_write} of them while something was being written")
+    assert kills >= 20
+    assert in_write >= 3
