@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import secrets
 import shutil
@@ -11,8 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from budgerigar.errors import UserError
-
-_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM}
 
 
 def cache_folder(cache: str | Path | None = None) -> Path:
@@ -49,8 +46,6 @@ def building(target: Path) -> Iterator[Path]:
         finally:
             shutil.rmtree(aside, ignore_errors=True)
     except OSError as error:
-        if error.errno not in _NO_ROOM:
-            raise
         raise UserError(
             f"cannot write {target}: {error.strerror}. Free some space, or name another place in "
             "the environment variable BUDGIE_CACHE."

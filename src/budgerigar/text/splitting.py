@@ -92,6 +92,11 @@ class SafeSplitter:
         assert self._kind is not None
         pieces = _pieces_by(self._kind).pre_tokenize_str(text)
         for piece, (_, end) in reversed(pieces[:-2]):
-            if not piece[-1].isspace() or text[end].isspace():
+            if not _is_blank(piece[-1]) or _is_blank(text[end]):
                 return end
         return 0
+
+
+def _is_blank(character: str) -> bool:
+    """White space to Oniguruma: to Python the four information separators are, too."""
+    return character.isspace() and not "\x1c" <= character <= "\x1f"
