@@ -2,8 +2,8 @@
 
 The file asks nothing of any host (its own Content-Security-Policy forbids it) and opens from disk.
 Weights are stored as 16-bit fractions of 1, so the numbers shown are within 0.00001 of the
-library's; many heads of long texts as 8-bit ones, within 0.002, and the page says so. Text of the user goes in as JSON with every `<` escaped and is
-only ever set as text.
+library's; many heads of long texts as 8-bit ones, within 0.002, and the page says so. Text of the
+user goes in as JSON with every `<` escaped and is only ever set as text.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ Words of several tokens: the columns are summed, the rows averaged (Clark et al.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +18,10 @@ import numpy as np
 
 from budgerigar.errors import UserError
 from budgerigar.inspection.labels import Word
+from budgerigar.progress import track
 
 if TYPE_CHECKING:
+    from budgerigar.inspection.heads import Head
     from budgerigar.inspection.traces import Trace
 
 
@@ -108,7 +110,7 @@ def rank(
         )
     fresh = untrained_copy(trace) if untrained else None
     found = []
-    for head in trace.heads(of=of, kind=kind):
+    for head in _counted(trace.heads(of=of, kind=kind), len(trace.names(of, kind))):
         weights, visible = head.weights, ~head.mask.hidden
         elsewhere, pairs = same_distance(weights, visible, rows, columns)
         row = weights[rows].mean(axis=0)
@@ -127,6 +129,14 @@ def rank(
         )
     found.sort(key=lambda link: -link.weight)
     return Links(_named(query, rows, names[0]), _named(key, columns, names[1]), tuple(found))
+
+
+def _counted(heads: Iterable[Head], total: int) -> Iterator[Head]:
+    """`heads`, with a progress bar: many heads of a long text take seconds."""
+    with track("comparing heads", total, unit="heads") as job:
+        for head in heads:
+            yield head
+            job.advance()
 
 
 def link_weight(weights: np.ndarray, rows: Sequence[int], columns: Sequence[int]) -> float:

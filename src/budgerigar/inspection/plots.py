@@ -230,7 +230,7 @@ def _hatch(axes: Axes, matrix: Matrix) -> None:
     for reason in matrix.reasons:
         assert matrix.mask is not None
         path = _cells_path(matrix.mask.where(reason))
-        axes.add_patch(
+        axes.add_artist(  # add_patch would compute the limits from every cell
             PathPatch(
                 path,
                 facecolor=_MASK_COLOUR,
@@ -248,13 +248,13 @@ def _cells_path(cells: np.ndarray) -> Any:
 
     vertices: list[tuple[float, float]] = []
     codes: list[Any] = []
-    for row, marks in enumerate(cells):
-        edges: Any = np.flatnonzero(np.diff(np.concatenate([[0], marks.astype(int), [0]])))
-        for start, stop in edges.reshape(-1, 2).tolist():
-            left, right, up, down = start - 0.5, stop - 0.5, row - 0.5, row + 0.5
-            vertices += [(left, up), (right, up), (right, down), (left, down), (left, up)]
-            codes += [Outline.MOVETO, Outline.LINETO, Outline.LINETO, Outline.LINETO]
-            codes.append(Outline.CLOSEPOLY)
+    padded = np.pad(cells.astype(np.int8), ((0, 0), (1, 1)))
+    changes: Any = np.argwhere(np.diff(padded, axis=1))  # (row, column), start and stop in turn
+    for (row, start), (_, stop) in zip(changes[::2].tolist(), changes[1::2].tolist(), strict=True):
+        left, right, up, down = start - 0.5, stop - 0.5, row - 0.5, row + 0.5
+        vertices += [(left, up), (right, up), (right, down), (left, down), (left, up)]
+        codes += [Outline.MOVETO, Outline.LINETO, Outline.LINETO, Outline.LINETO]
+        codes.append(Outline.CLOSEPOLY)
     return Outline(vertices, codes)
 
 
