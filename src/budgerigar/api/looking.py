@@ -36,11 +36,16 @@ def busiest_head(trace: Any) -> str:
 
 
 def heads_in_words(trace: Any) -> str:
-    """One line per head: how hard it looks back, and its strongest link between two tokens."""
+    """One line per head: how hard it looks back, and its strongest link between two tokens.
+
+    A start token that was put before the text is left out: every idle head parks there.
+    """
+    first = 1 if trace.start_added else 0
     lines = ["head    looks back  strongest link (query → key)"]
     for head in trace.heads():
         weights = np.array(head.weights, dtype=np.float64)
         weights[np.arange(weights.shape[0])[:, None] - np.arange(weights.shape[1]) < 1] = 0.0
+        weights[:, :first] = 0.0
         query, key = np.unravel_index(int(weights.argmax()), weights.shape)
         link = f"{head.query_labels[query]} → {head.key_labels[key]} {weights[query, key]:.2f}"
         lines.append(f"{head.name:<8}{look_back(head):>10.2f}  {link}")

@@ -70,7 +70,9 @@ def run(options: argparse.Namespace) -> None:
         print(trace.attention(head).step_text(_word(options.step, trace)))
     if options.out:
         print(_draw(trace, options))
-    elif not (options.link or options.step or options.surprise):
+    elif not (options.link or options.step) and (
+        chosen or not (options.surprise or options.head_off)
+    ):
         _show_heads(trace, options)
 
 
