@@ -28,6 +28,7 @@ examples:
   budgie train --resume last                         go on where it stopped
   budgie train new.txt --from runs/my-1              fine-tune on another text"""
 
+STOPPED = 130  # as a shell says of a command that Ctrl-C ended
 BY_FLAG = {"minutes", "seed", "device", "threads", "corpus"}
 
 
@@ -56,8 +57,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 NGRAM_SKIP = {"vocab_size"}
 
 
-def run(options: argparse.Namespace) -> None:
-    """Train; the folder goes to stdout, everything on the way to stderr."""
+def run(options: argparse.Namespace) -> int:
+    """Train; the folder goes to stdout, everything on the way to stderr. 130: it was stopped."""
     files = [Path(name) for name in options.files]
     settings = _settings(options)
     _check(options, files, settings)
@@ -76,11 +77,14 @@ def run(options: argparse.Namespace) -> None:
         settings=settings,
     )
     print(run.folder)
+    if not run.report["finished"]:
+        return STOPPED
     if not options.quiet:
         print(
             f"next: budgie generate {run.folder}    budgie look {run.folder} 'a line of text'",
             file=sys.stderr,
         )
+    return 0
 
 
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
