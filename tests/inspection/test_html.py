@@ -33,7 +33,7 @@ def test_numbers_are_the_librarys_within_what_the_page_says(tmp_path) -> None:
         weights = np.frombuffer(base64.b64decode(stored["weights"]), "<u2").reshape(shape) / 65535
         assert np.abs(weights - head.weights).max() < 1e-5
         assert ((mask > 0) == (head.mask_reason != "")).all()
-    assert data["reasons"][mask[0, 1]] == "masked: comes later"
+    assert data["reasons"][mask[0, 1]] == "masked: later tokens"
 
 
 @pytest.mark.parametrize(

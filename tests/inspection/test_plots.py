@@ -64,7 +64,7 @@ def test_masked_cells_are_hatched_and_have_no_colour() -> None:
     assert future.get_path().contains_point((3, 0))
     assert not future.get_path().contains_point((0, 3))
     texts = " ".join(t.get_text() for t in plots.head_figure(drawn).texts)
-    assert "comes later" in texts
+    assert "later tokens" in texts
     assert "outside the window" in texts
 
 

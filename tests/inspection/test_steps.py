@@ -29,8 +29,8 @@ def test_rows_of_the_table_are_the_heads_numbers() -> None:
         assert found == pytest.approx(
             [head.scores[row, key], head.scaled[row, key], head.masked[row, key],
              head.weights[row, key]], abs=6e-5)  # fmt: skip
-    assert f"{len(seen) - row - 1} masked: comes later" in text
-    assert re.search(r"masked: comes later +-inf +0\.000000", text)
+    assert f"{len(seen) - row - 1} masked: later tokens" in text
+    assert re.search(r"masked: later tokens +-inf +0\.000000", text)
     assert re.search(r"sum of the row +1\.000000", text)
     assert "sqrt(4) = 2" in text
 

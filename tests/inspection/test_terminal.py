@@ -35,7 +35,7 @@ def test_numbers_stand_in_small_maps_and_masked_cells_are_struck() -> None:
     assert f"{small.weights[1, 0]:.2f}"[1:] in row
     assert f"{small.weights[1, 1]:.2f}"[1:] in row
     assert row.rstrip().endswith("╱╱")
-    assert "masked: comes later" in lines[-1]
+    assert "masked: later tokens" in lines[-1]
 
 
 def test_a_masked_cell_has_no_background() -> None:

@@ -15,7 +15,7 @@ import numpy as np
 QUERY_AXIS = "query: the token that looks"
 KEY_AXIS = "key: the token looked at"
 MASKED = {
-    "future": "masked: comes later",
+    "future": "masked: later tokens",
     "window": "masked: outside the window",
     "document": "masked: another document",
     "padding": "masked: padding",

@@ -131,7 +131,8 @@ class _Painter:
     def cell(self, row: int, key: int, size: int) -> str:
         """One cell: struck through, or coloured, with its number where there is room."""
         if self.matrix.masked[row, key]:
-            return paint("╱" * size, self.depth, foreground=GREY)
+            apart = 0 if self.depth != "none" else 1  # from the number before it
+            return paint(" " * apart + "╱" * (size - apart), self.depth, foreground=GREY)
         weight = float(self.matrix.weights[row, key])
         if self.depth == "none":
             return _percent(weight, size) if size < _NUMBER else _centre(_number(weight), size)
