@@ -97,13 +97,10 @@ def _between_blank_lines(blocks: Iterable[str]) -> Iterator[Piece]:
     for block in blocks:
         rest += block
         start = 0
-        while True:
-            if not inside and (leading := _LEADING_GAP.match(rest, start)):
-                yield Piece("", leading[0], False)
-                start = leading.end()
-            gap = _GAP.search(rest, start)
-            if gap is None:
-                break
+        if not inside and (leading := _LEADING_GAP.match(rest)):
+            yield Piece("", leading[0], False)
+            start = leading.end()
+        for gap in _GAP.finditer(rest, start):
             yield Piece(rest[start : gap.start()], gap[0], True)
             start, inside = gap.end(), False
         rest = rest[start:]

@@ -44,7 +44,9 @@ class TokenStore:
     def open(cls, path: Path) -> TokenStore:
         """Map a store that `StoreWriter` wrote."""
         about = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
-        tokens = np.memmap(path, dtype=np.dtype(about["dtype"]), mode="r")
+        dtype = np.dtype(about["dtype"])
+        # Nothing cannot be mapped.
+        tokens = np.memmap(path, dtype, mode="r") if path.stat().st_size else np.empty(0, dtype)
         if len(tokens) != about["n_tokens"]:
             raise UserError(f"{path} is damaged. Delete its folder: it is then made anew.")
         counts = np.load(path.with_suffix(".npy"), allow_pickle=False)
