@@ -136,7 +136,10 @@ class Head:
 
     @cached_property
     def difference(self) -> float:
-        """max abs(recomputed - model's own head output) / max abs(model's own)."""
+        """max abs(recomputed - model's own head output) / max abs(model's own).
+
+        Of a head that was switched off or replaced: how far that moved it.
+        """
         own, again = self.model_output, self.head_output
         largest = float(np.abs(own).max(initial=0.0))
         apart = float(np.abs(again - own).max(initial=0.0))

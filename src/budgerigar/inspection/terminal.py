@@ -179,9 +179,12 @@ def _legend(matrix: Matrix, depth: Depth, top: float, unit: str, columns: int) -
 
 def _column(label: str) -> list[str]:
     """A label as characters to be written downwards, its middle left out when it is long."""
-    from wcwidth import iter_graphemes
-
-    marks = [mark for mark in iter_graphemes(label) if width(mark) > 0]
+    marks: list[str] = []
+    for character in label:
+        if width(character) == 0 and marks:
+            marks[-1] += character  # an accent stays on its letter
+        else:
+            marks.append(character)
     if len(marks) > _TALL:
         head = _TALL // 2
         marks = [*marks[:head], "⋮", *marks[len(marks) - (_TALL - head - 1) :]]
