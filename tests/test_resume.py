@@ -26,7 +26,9 @@ TEXT = "\n\n".join(f"The {n}th cat sat on mat number {n * 7 % 31}." for n in ran
 
 # A small model with all that keeps state: dropout, momentum, averages, shuffled windows, documents.
 SETTINGS: dict[str, Any] = {
-    "model": {"d_model": 16, "n_layers": 1, "n_heads": 2, "context_length": 24, "dropout_residual": 0.1},
+    "model": {
+        "d_model": 16, "n_layers": 1, "n_heads": 2, "context_length": 24, "dropout_residual": 0.1,
+    },
     "text": {"tokenizer": "character", "documents": "blank-lines"},
     "training": {
         "steps": 30, "batch_size": 4, "evaluate_every": 6, "checkpoint_every": 3, "log_every": 1,

@@ -109,6 +109,9 @@ def test_damaged_toml_is_a_users_error(tmp_path: Path) -> None:
 
 
 def test_importing_recipes_loads_no_torch() -> None:
-    code = "import sys, budgerigar.training.recipe; print('torch' in sys.modules, 'numpy' in sys.modules)"
+    code = (
+        "import sys, budgerigar.training.recipe; "
+        "print('torch' in sys.modules, 'numpy' in sys.modules)"
+    )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.split() == ["False", "False"]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from budgerigar.errors import UserError
-from budgerigar.training.recipe import TextRecipe
+from budgerigar.training.recipe import Recipe, TextRecipe
 
 HELD_OUT_STORIES = 500  # validation stories of the generated corpus
 
@@ -111,3 +111,23 @@ def first_tokens(store: Any, count: int, tokenizer: Any) -> Any:
     return dataclasses.replace(
         store, tokens=tokens, n_bytes=len(text.encode()), n_characters=len(text), path=None
     )
+
+
+def make_batches(recipe: Recipe, corpus: Any, network: Any) -> Any:
+    from budgerigar.text.batches import WindowBatches
+
+    training = recipe.training
+    length = min(network.context_length, corpus.train.n_tokens - 1)
+    return WindowBatches(
+        corpus.train, length, training.batch_size, seed=training.seed, order=training.window_order
+    )
+
+
+def measure_baselines(recipe: Recipe, corpus: Any, context_length: int) -> dict[str, float]:
+    """Losses of simple models, measured with the windows that ours is measured with."""
+    if not recipe.training.baselines:
+        return {}
+    from budgerigar.evaluation import baselines
+
+    found = baselines(corpus.train, corpus.validation, context_length=context_length)
+    return {name: float(loss) for name, loss in found.items()}

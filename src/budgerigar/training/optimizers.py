@@ -63,9 +63,9 @@ def _iterate_on_gram(x: Tensor, rounds: list[tuple[float, float, float]]) -> Ten
     Every iterate is a polynomial q(G) x of G = x x^T, and polynomials of G commute, so q and
     q G q are all that need be carried: for m = 4 n that is 40 % less arithmetic (and measured).
     """
-    gram, product = x @ x.mT, None
+    gram, product, factor = x @ x.mT, None, None
     for a, b, c in rounds:
-        if product is not None:
+        if factor is not None:
             gram = factor @ (gram @ factor)
         factor = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)
         factor.diagonal(dim1=-2, dim2=-1).add_(a)

@@ -13,6 +13,7 @@ from torch import nn
 
 from budgerigar import progress
 from budgerigar.errors import UserError
+from budgerigar.formats.atomic import write_text
 from budgerigar.formats.checkpoints import Checkpoint, read_latest_checkpoint
 from budgerigar.formats.metrics import append_metrics, cut_metrics, read_metrics
 from budgerigar.formats.run import (
@@ -30,10 +31,13 @@ from budgerigar.training.corpora import (
     describe_corpus,
     first_tokens,
     gather_corpus,
+    make_batches,
+    measure_baselines,
 )
 from budgerigar.training.device import Compute, choose_compute
 from budgerigar.training.events import untouched
 from budgerigar.training.loop import Loop, Surroundings
+from budgerigar.training.plan import Plan, make_plan, shape_of
 from budgerigar.training.recipe import (
     Recipe,
     load_recipe,
@@ -41,12 +45,13 @@ from budgerigar.training.recipe import (
     recipe_from_dict,
     to_toml,
 )
+from budgerigar.training.report import write_report
 from budgerigar.training.signals import StopRequest
 from budgerigar.training.timing import settle_threads, steps_for_minutes
 
 # What may differ when a run goes on; anything else would make it another run.
 CHANGEABLE = (
-    "steps", "minutes", "patience", "evaluate_every", "sample_every", "checkpoint_every",
+    "steps", "patience", "evaluate_every", "sample_every", "checkpoint_every",
     "keep_checkpoints", "log_every", "threads", "device", "learning_rate", "min_learning_rate",
     "clip", "spike",
 )  # fmt: skip
@@ -114,21 +119,23 @@ def _start(
     files = [files] if isinstance(files, str | Path) else list(files)
     minutes, settings = _budget(minutes, settings)
     base = load_model(resolve_run(start_from)) if start_from is not None else None
+    plan: Plan | None = None
     if recipe is None:
-        recipe, corpus = _planned(files, corpus, minutes, settings, base)
+        plan = _planned(files, corpus, minutes, settings, base)
+        recipe, corpus = plan.recipe, plan.corpus
     else:
         recipe = override(_as_recipe(recipe), settings)
-    if minutes is not None:
-        recipe = recipe.replace(training={"minutes": minutes, "steps": None})
+        if minutes is not None:
+            recipe = recipe.replace(training={"minutes": minutes, "steps": None})
     if corpus is None:
         tokenizer = None if base is None else base.tokenizer
         corpus = gather_corpus(recipe.text, files, tokenizer)
-    for note in corpus.notes:
-        progress.note(note)
+    if plan is None:
+        _say(corpus.notes)
     folder = Path(out) if out is not None else next_folder(_name_of(recipe, files))
     if recipe.kind == "ngram":
         return _count(recipe, corpus, files, folder)
-    return _train_network(recipe, corpus, files, folder, base, callbacks)
+    return _train_network(recipe, corpus, files, folder, base, plan, callbacks)
 
 
 def _budget(
@@ -152,12 +159,16 @@ def _planned(
     minutes: float | None,
     settings: Mapping[str, Any] | None,
     base: Loaded | None,
-) -> tuple[Recipe, Any]:
-    from budgerigar.training.plan import make_plan
-
+) -> Plan:
     plan = make_plan(files, corpus=corpus, minutes=minutes, settings=settings, start_from=base)
+    _say(plan.corpus.notes)
     progress.note(plan.text())
-    return plan.recipe, plan.corpus
+    return plan
+
+
+def _say(notes: Iterable[str]) -> None:
+    for note in notes:
+        progress.note(note)
 
 
 def next_folder(name: str) -> Path:
@@ -179,6 +190,7 @@ def _train_network(
     files: Sequence[str | Path],
     path: Path,
     base: Loaded | None,
+    plan: Plan | None,
     callbacks: Iterable[Any],
 ) -> TrainedRun:
     from budgerigar import models
@@ -191,8 +203,8 @@ def _train_network(
         network = models.build(config, seed=recipe.training.seed)
     compute = choose_compute(recipe.training)
     network.to(compute.device)
-    batches = _batches(recipe, corpus, network)
-    threads = settle_threads(network, batches, recipe.training, compute)
+    batches = make_batches(recipe, corpus, network)
+    threads = plan.threads if plan else settle_threads(network, batches, recipe.training, compute)
     recipe = _fix_steps(recipe, network, batches, corpus, compute)
     text = describe_corpus(corpus, files)
     config = make_config(
@@ -200,7 +212,7 @@ def _train_network(
     )
     folder = RunFolder.create(path, config, to_toml(recipe), corpus.tokenizer)
     with folder.lock():
-        lines = _baselines(recipe, corpus, network.context_length)
+        lines = plan.baselines if plan else _compared(recipe, corpus, network.context_length)
         append_metrics(folder.metrics_path, {"kind": "baselines", "losses": lines})
         torch.manual_seed(recipe.training.seed)
         loop = _loop(recipe, corpus, folder, network, batches, compute, threads, lines, callbacks)
@@ -241,17 +253,7 @@ def _continued(recipe: Recipe, corpus: Any, base: Loaded) -> tuple[Recipe, Any]:
         f"starting from {base.folder}: weights, shape and vocabulary "
         f"({base.tokenizer.vocab_size:,} pieces) kept; optimizer and schedule begin anew"
     )
-    return recipe.replace(model=dict(base.config["model"])), base.network.train()
-
-
-def _batches(recipe: Recipe, corpus: Any, network: Any) -> Any:
-    from budgerigar.text.batches import WindowBatches
-
-    training = recipe.training
-    length = min(network.context_length, corpus.train.n_tokens - 1)
-    return WindowBatches(
-        corpus.train, length, training.batch_size, seed=training.seed, order=training.window_order
-    )
+    return dataclasses.replace(recipe, model=shape_of(base)), base.network.train()
 
 
 def _fix_steps(
@@ -263,22 +265,19 @@ def _fix_steps(
         return recipe
     if training.minutes is None:
         raise UserError("The recipe says neither steps nor minutes. Give --steps or --minutes.")
-    steps = steps_for_minutes(training.minutes, network, batches, training, compute)
+    share = 0.85 * training.minutes  # the rest evaluates, samples and saves
+    steps = steps_for_minutes(share, network, batches, training, compute)
     progress.note(f"{steps:,} steps fit into {training.minutes:g} minutes here")
     every = min(training.evaluate_every, max(steps // 4, 1))
     return recipe.replace(training={"steps": steps, "evaluate_every": every})
 
 
-def _baselines(recipe: Recipe, corpus: Any, context_length: int) -> dict[str, float]:
-    """Losses of simple models, measured with the windows that ours is measured with."""
-    if not recipe.training.baselines:
-        return {}
-    from budgerigar.evaluation import baselines
-
-    found = baselines(corpus.train, corpus.validation, context_length=context_length)
-    shown = ", ".join(f"{name} {loss:.3f}" for name, loss in found.items())
-    progress.note(f"to compare with, nats per token: {shown}")
-    return {name: float(loss) for name, loss in found.items()}
+def _compared(recipe: Recipe, corpus: Any, context_length: int) -> dict[str, float]:
+    lines = measure_baselines(recipe, corpus, context_length)
+    if lines:
+        shown = ", ".join(f"{name} {loss:.3f}" for name, loss in lines.items())
+        progress.note(f"to compare with, nats per token: {shown}")
+    return lines
 
 
 # -- going on -----------------------------------------------------------------------------------
@@ -324,7 +323,10 @@ def _resumed_recipe(folder: RunFolder, settings: Mapping[str, Any] | None) -> Re
             f"{', '.join(refused)} cannot change while a run goes on. What can: "
             f"{', '.join(CHANGEABLE)}. For anything else start anew with --from {folder.path}."
         )
-    return override(recipe, changes)
+    if changes:
+        recipe = override(recipe, changes)
+        write_text(folder.recipe_path, to_toml(recipe))
+    return recipe
 
 
 def _go_on(
@@ -337,7 +339,7 @@ def _go_on(
 ) -> TrainedRun:
     compute = choose_compute(recipe.training)
     network.to(compute.device)
-    batches = _batches(recipe, corpus, network)
+    batches = make_batches(recipe, corpus, network)
     state = checkpoint.state if checkpoint else {}
     threads = _same_threads(recipe, state, network, batches, compute)
     metrics = folder.metrics_path
@@ -345,7 +347,7 @@ def _go_on(
     logged = read_metrics(metrics, "baselines")
     if not logged:
         length = network.context_length
-        logged = [{"kind": "baselines", "losses": _baselines(recipe, corpus, length)}]
+        logged = [{"kind": "baselines", "losses": _compared(recipe, corpus, length)}]
         append_metrics(metrics, logged[0])
     torch.manual_seed(recipe.training.seed)
     lines = logged[0]["losses"]
@@ -464,6 +466,7 @@ def _run(loop: Loop, recipe: Recipe, corpus: Any, folder: RunFolder) -> TrainedR
     }
     if finished:
         report["evaluation"] = _final_evaluation(loop, network)
+        write_report(folder.path, network, corpus.tokenizer)
     return TrainedRun(folder.path, network.eval(), corpus.tokenizer, report)
 
 
@@ -495,6 +498,7 @@ def _count(recipe: Recipe, corpus: Any, files: Sequence[str | Path], path: Path)
             f"order {config.order}: loss {found.nats_per_token:.4f} nats per token, "
             f"{found.bits_per_byte:.3f} bits per byte"
         )
+        write_report(folder.path)
     report = {
         "finished": True,
         "best_loss": found.nats_per_token,

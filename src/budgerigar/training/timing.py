@@ -126,15 +126,11 @@ def steps_for_minutes(
     batches: Any,
     settings: TrainingRecipe,
     compute: Compute,
-    other_seconds: float = 0.0,
+    seconds: float = 2.0,
 ) -> int:
-    """How many steps fit into `minutes`, measured on this machine for about two seconds.
-
-    `other_seconds` is what else the run will spend (evaluating, sampling).
-    """
+    """How many steps fit into `minutes`, measured on this machine for about `seconds`."""
     with untouched(network):
         timer = StepTimer(network, batches, settings, compute)
         timer.seconds()
-        seconds = _median_seconds(timer.seconds, 2.0)
-    left = max(60 * minutes - other_seconds, 0.2 * 60 * minutes)
-    return max(1, int(left / seconds))
+        per_step = _median_seconds(timer.seconds, seconds)
+    return max(1, int(60 * minutes / per_step))

@@ -1,0 +1,295 @@
+"""The plan that `budgie train FILE` makes when it is given no recipe: what, how large, how long.
+
+Everything follows from three things: the text, the minutes, and this machine's speed, measured for
+about a second. Each decision is kept with its reason; `Plan.text()` is what the user reads.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from budgerigar.errors import UserError
+from budgerigar.training.corpora import gather_corpus, make_batches, measure_baselines
+from budgerigar.training.device import choose_compute
+from budgerigar.training.forecast import expected_loss, measure_speed
+from budgerigar.training.recipe import FROM_TEXT, Recipe, load_recipe, override
+from budgerigar.training.timing import settle_threads, steps_for_minutes
+
+DEFAULT_MINUTES = 10.0
+
+# (d_model, n_layers, n_heads), from 0.1 to 85 million parameters inside the layers.
+SIZES = (
+    (64, 2, 2), (96, 3, 3), (128, 4, 4), (192, 4, 6), (256, 6, 8), (384, 6, 6), (512, 8, 8),
+    (768, 12, 12),
+)  # fmt: skip
+
+TOKENS_PER_PARAMETER = 12  # between what trains best from scratch (Hoffmann et al. 2022: 20) and
+# what small texts can give; a model that sees fewer is larger than its time allows
+PARAMETERS_PER_TOKEN = 3.0  # of different text; beyond this a model learns it by heart
+RATES = (
+    "learning_rate", "embedding_learning_rate", "head_learning_rate", "muon_learning_rate",
+)  # fmt: skip
+MOST_EPOCHS = 30.0  # reading a text more often teaches nearly nothing (Muennighoff et al. 2023)
+SHARE_FOR_STEPS = 0.85  # of the minutes; the rest evaluates, samples and saves
+
+
+@dataclass
+class Plan:
+    """What will be done, as data. Losses are nats per token on the validation split."""
+
+    recipe: Recipe
+    corpus: Any
+    parameters: int
+    steps: int
+    minutes: float
+    epochs: float
+    tokens_per_second: float
+    baselines: dict[str, float]
+    threads: int
+    expected_loss: float
+    reasons: dict[str, str] = field(default_factory=dict)
+
+    def text(self) -> str:
+        """The plan in words, one decision a line."""
+        width = max(len(name) for name in self.reasons)
+        lines = [f"  {name:<{width}}  {words}" for name, words in self.reasons.items()]
+        return "\n".join(["The plan:", *lines])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "recipe": self.recipe.to_dict(),
+            "parameters": self.parameters,
+            "steps": self.steps,
+            "minutes": self.minutes,
+            "epochs": self.epochs,
+            "tokens_per_second": self.tokens_per_second,
+            "baselines": self.baselines,
+            "expected_loss": self.expected_loss,
+            "reasons": self.reasons,
+        }
+
+
+def make_plan(
+    files: Sequence[str | Path] = (),
+    *,
+    corpus: Any = None,
+    minutes: float | None = None,
+    settings: Mapping[str, Any] | None = None,
+    start_from: Any = None,
+) -> Plan:
+    """Decide everything that `settings` leave open.
+
+    Args:
+        files: the text; or `corpus`, one prepared already.
+        minutes: time budget; None: 10.
+        settings: what the user has decided, as `recipe.override` takes it.
+        start_from: a `Loaded` run whose vocabulary and shape are kept.
+
+    Raises:
+        UserError: nothing to learn from, or settings that cannot be used.
+    """
+    budget = minutes if minutes is not None else DEFAULT_MINUTES
+    base = override(_base_recipe(), settings)
+    if corpus is None:
+        tokenizer = None if start_from is None else start_from.tokenizer
+        corpus = gather_corpus(base.text, files, tokenizer)
+    if corpus.train.n_tokens < 2:
+        raise UserError(
+            f"The text has only {corpus.train.n_tokens} tokens to train on; at least 2 are needed "
+            "to learn what follows what. Give a longer text."
+        )
+    speed = measure_speed()
+    model = _shape(corpus, budget, speed) if start_from is None else shape_of(start_from)
+    training = _training(corpus, int(model["context_length"]))
+    recipe = override(base, {"model": model, "training": training}, settings)
+    recipe = _heads_that_fit(_rates(recipe, settings, start_from is not None), settings)
+    return _settled(recipe, corpus, budget, speed, settings, minutes is None)
+
+
+def _base_recipe() -> Recipe:
+    """What is the same in every plan: the modern small model of the recipe `shakespeare`."""
+    recipe = load_recipe("shakespeare")
+    text = {"corpus": None, "tokenizer": "auto", "documents": "auto"}
+    return recipe.replace(about="planned by budgie train", text=text, training={"steps": None})
+
+
+def shape_of(run: Any) -> dict[str, Any]:
+    """The model settings of a loaded run, as a recipe holds them (without the vocabulary's size)."""
+    return {k: v for k, v in run.config["model"].items() if k not in FROM_TEXT}
+
+
+def _rates(recipe: Recipe, settings: Mapping[str, Any] | None, going_on: bool) -> Recipe:
+    """Learning rates that suit what the user chose: AdamW for all, or weights already trained."""
+    given = _flat(settings)
+    training = recipe.training
+    if training.optimizer == "adamw" and "learning_rate" not in given:
+        plain: dict[str, Any] = {"learning_rate": 2e-3, "weight_decay": 0.1, "clip": 1.0}
+        plain |= {"embedding_learning_rate": None, "head_learning_rate": None, "epsilon": 1e-8}
+        recipe = recipe.replace(training={k: v for k, v in plain.items() if k not in given})
+    if going_on:  # large steps would undo what was learnt
+        names = [n for n in RATES if n not in given and getattr(recipe.training, n) is not None]
+        recipe = recipe.replace(training={n: 0.3 * getattr(recipe.training, n) for n in names})
+    return recipe
+
+
+def _heads_that_fit(recipe: Recipe, settings: Mapping[str, Any] | None) -> Recipe:
+    """A width that the user chose gets heads about 32 wide, unless they chose those too."""
+    given = _flat(settings)
+    if "d_model" not in given or "n_heads" in given or "d_head" in given:
+        return recipe
+    width = int(given["d_model"])
+    fitting = [h for h in range(1, width + 1) if width % (2 * h) == 0 and width // h >= 32]
+    return recipe.replace(model={"n_heads": max(fitting, default=1)})
+
+
+def _flat(settings: Mapping[str, Any] | None) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in (settings or {}).items():
+        found.update(value if isinstance(value, Mapping) else {name: value})
+    return {name: value for name, value in found.items() if value is not None}
+
+
+# -- decisions ----------------------------------------------------------------------------------
+
+
+def _shape(corpus: Any, minutes: float, speed: float) -> dict[str, Any]:
+    """Size and context: as large as time and text allow."""
+    arithmetic = speed * 60 * minutes * SHARE_FOR_STEPS
+    by_time = math.sqrt(arithmetic / (6 * TOKENS_PER_PARAMETER))
+    by_text = PARAMETERS_PER_TOKEN * corpus.train.n_tokens
+    most = min(by_time, by_text)
+    fitting = [size for size in SIZES if inner_parameters(size) <= most]
+    d_model, n_layers, n_heads = fitting[-1] if fitting else SIZES[0]
+    context = _context(corpus, d_model)
+    return {
+        "d_model": d_model,
+        "n_layers": n_layers,
+        "n_heads": n_heads,
+        "context_length": context,
+        # A large vocabulary has most of the weights in its embeddings: then one matrix for both.
+        "tied_embeddings": corpus.tokenizer.vocab_size > 512,
+    }
+
+
+def inner_parameters(size: tuple[int, int, int]) -> int:
+    """Weights inside the layers: 12 d_model^2 each."""
+    d_model, n_layers, _ = size
+    return 12 * n_layers * d_model**2
+
+
+def _context(corpus: Any, d_model: int) -> int:
+    """A power of two: documents should mostly fit, larger models can use more."""
+    wanted = 64 if d_model < 128 else 128 if d_model < 384 else 256
+    if corpus.n_documents:
+        mean = corpus.train.n_tokens / max(0.9 * corpus.n_documents, 1)
+        wanted = min(max(2 ** math.ceil(math.log2(max(1.5 * mean, 2))), 64), 256)
+    return max(min(wanted, corpus.train.n_tokens - 1), 1)
+
+
+def _training(corpus: Any, context: int) -> dict[str, Any]:
+    """Batch: about 1,000 tokens a step for small texts, up to 8,000 for large ones."""
+    tokens = corpus.train.n_tokens
+    per_step = 1024 if tokens < 3_000_000 else 2048 if tokens < 30_000_000 else 8192
+    return {"batch_size": max(per_step // context, 1)}
+
+
+def _settled(
+    recipe: Recipe,
+    corpus: Any,
+    minutes: float,
+    speed: float,
+    settings: Mapping[str, Any] | None,
+    by_default: bool,
+) -> Plan:
+    """Measure steps of the model that was decided, and settle how many there are."""
+    from budgerigar import models
+
+    config = recipe.model_config(corpus.tokenizer.vocab_size)
+    compute = choose_compute(recipe.training)
+    network = models.build(config, seed=recipe.training.seed).to(compute.device)
+    batches = make_batches(recipe, corpus, network)
+    t = recipe.training
+    per_step = t.batch_size * t.accumulate * config.context_length
+    threads = settle_threads(network, batches, t, compute)
+    possible = steps_for_minutes(
+        SHARE_FOR_STEPS * minutes, network, batches, t, compute, seconds=1.0
+    )
+    useful = max(math.ceil(MOST_EPOCHS * corpus.train.n_tokens / per_step), 20)
+    steps = t.steps if t.steps is not None else min(possible, useful)
+    per_second = possible * per_step / (60 * SHARE_FOR_STEPS * minutes)
+    epochs = steps * per_step / corpus.train.n_tokens
+    lines = measure_baselines(recipe, corpus, config.context_length)
+    changes = {
+        "steps": steps,
+        "evaluate_every": max(steps // 20, 1),
+        "sample_every": max(steps // 5, 1),
+        "patience": 6,
+        "evaluation_tokens": _evaluation_tokens(corpus, minutes, per_second),
+    }
+    recipe = override(recipe, {"training": changes, "model": _dropout(epochs)}, settings)
+    plan = Plan(
+        recipe,
+        corpus,
+        sum(p.numel() for p in network.parameters()),
+        steps,
+        steps * per_step / per_second / 60 / SHARE_FOR_STEPS,
+        epochs,
+        per_second,
+        lines,
+        threads,
+        expected_loss(lines, steps * per_step, corpus.train.n_tokens),
+    )
+    plan.reasons = _reasons(plan, config, speed, steps < possible, by_default)
+    return plan
+
+
+def _dropout(epochs: float) -> dict[str, float]:
+    """Against learning a text by heart that is read many times; on the cheap places."""
+    rate = 0.0 if epochs < 8 else 0.1 if epochs < 20 else 0.2
+    return {"dropout_residual": rate, "dropout_ff": 0.0} if rate else {}
+
+
+def _evaluation_tokens(corpus: Any, minutes: float, per_second: float) -> int | None:
+    """At most a tenth of the minutes for 20 evaluations, which run three times faster than training."""
+    affordable = int(0.1 * 60 * minutes / 20 * 3 * per_second)
+    return None if affordable >= corpus.validation.n_tokens else max(affordable, 2000)
+
+
+def _reasons(
+    plan: Plan, config: Any, speed: float, text_ends_it: bool, by_default: bool
+) -> dict[str, str]:
+    t, corpus = plan.recipe.training, plan.corpus
+    best = (
+        min((v, k) for k, v in plan.baselines.items()) if plan.baselines else (math.nan, "n-gram")
+    )
+    context = f"{config.context_length} tokens"
+    if config.context_length == corpus.train.n_tokens - 1:
+        context += ", because the training text has no more"
+    ends = (
+        f"because more than {MOST_EPOCHS:.0f} passes over the text teach little"
+        if text_ends_it
+        else ""
+    )
+    time = f"about {_minutes(plan.minutes)}" + (
+        f", {ends}" if ends else " (the default; --minutes changes it)" if by_default else ""
+    )
+    return {
+        "machine": f"{speed / 1e9:,.0f} billion operations a second in training",
+        "model": f"{plan.parameters:,} parameters: {config.n_layers} layers, {config.n_heads} heads, "
+        f"{config.d_model} wide",
+        "context": context,
+        "training": f"{plan.steps:,} steps of {t.batch_size * config.context_length:,} tokens, "
+        f"{plan.epochs:.1f} passes over the text, {plan.tokens_per_second:,.0f} tokens a second",
+        "time": time,
+        "to expect": f"a loss of about {plan.expected_loss:.2f} nats per token, the {best[1]} has "
+        f"{best[0]:.2f} (forecast from that and the number of tokens; give or take 10 %)",
+    }
+
+
+def _minutes(minutes: float) -> str:
+    return f"{minutes:.0f} minutes" if minutes >= 2 else f"{60 * minutes:.0f} seconds"

@@ -1,0 +1,205 @@
+"""report.html: one offline page about a run: the curve, samples, a heat map, the card, the command.
+
+Written at the end of each run and again by `write_report(folder)` from what the folder holds, so
+it says nothing that the files beside it do not.
+"""
+
+from __future__ import annotations
+
+import html
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from budgerigar.formats.atomic import write_text
+from budgerigar.formats.metrics import read_metrics
+from budgerigar.formats.run import RunFolder
+from budgerigar.models.card import card
+from budgerigar.models.configs import config_from_dict
+from budgerigar.training.curve import curve_svg
+
+STYLE = """
+:root { color-scheme: light dark }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
+h1 { font-size: 1.5rem } h2 { font-size: 1.15rem; margin-top: 2rem }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; padding: .75rem; border: 1px solid #8886;
+      border-radius: .3rem; font: 14px/1.45 ui-monospace, monospace }
+table { border-collapse: collapse } td, th { padding: .2rem .8rem .2rem 0; text-align: left }
+td.number { text-align: right; font-variant-numeric: tabular-nums }
+svg { max-width: 100%; height: auto } .warning { border-left: .3rem solid #c60; padding-left: .7rem }
+details { margin: .5rem 0 } iframe { border: 0; width: 100% }
+"""
+
+
+def write_report(folder: Path, network: Any = None, tokenizer: Any = None) -> Path:
+    """Write report.html into a run folder; with a network, it has a heat map too."""
+    page = report_html(folder, network, tokenizer)
+    write_text(Path(folder) / "report.html", page)
+    return Path(folder) / "report.html"
+
+
+def report_html(folder: Path, network: Any = None, tokenizer: Any = None) -> str:
+    """The page as text."""
+    run = RunFolder.open(folder)
+    config, recipe = run.config(), run.recipe() or {}
+    entries = read_metrics(run.metrics_path)
+    parts = [
+        _head(folder, config, recipe),
+        _warnings(entries),
+        _curve(entries),
+        _numbers(entries),
+        _samples(entries),
+        _heat_map(network, tokenizer, config, entries),
+        _card(folder, config),
+        _text_notes(config),
+        _command(config, recipe, folder),
+    ]
+    title = html.escape(Path(folder).name)
+    return (
+        f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n<title>{title}</title>\n'
+        f'<meta name="viewport" content="width=device-width">\n<style>{STYLE}</style>\n'
+        + "\n".join(part for part in parts if part)
+        + "\n</html>\n"
+    )
+
+
+def _head(folder: Path, config: dict[str, Any], recipe: dict[str, Any]) -> str:
+    about = recipe.get("about", "")
+    files = ", ".join(Path(f).name for f in config["text"].get("files", []))
+    text = files or recipe.get("text", {}).get("corpus") or "text given by a program"
+    return (
+        f"<h1>{html.escape(Path(folder).name)}</h1>\n"
+        f"<p>{html.escape(about)}. Text: {html.escape(str(text))}.</p>"
+    )
+
+
+def warnings_of(entries: Sequence[dict[str, Any]]) -> list[str]:
+    """What a careful reader should know of a run, from its metrics."""
+    found = []
+    evaluations = [e for e in entries if e["kind"] == "evaluation"]
+    losses = [float(e["loss"]) for e in evaluations]
+    lines = _baselines(entries)
+    if losses:
+        best = min(losses)
+        rivals = {k: v for k, v in lines.items() if "streaming" not in k and k != "uniform"}
+        better = [k for k, v in rivals.items() if v < best]
+        if better:
+            name = min(better, key=lambda k: rivals[k])
+            found.append(
+                f"The best loss, {best:.3f}, is not below the {name}'s {rivals[name]:.3f}: the model "
+                "is too small, or trained too short, or the text is too short."
+            )
+        after = len(losses) - 1 - losses.index(best)
+        if after >= 3 and losses[-1] > best + 0.02:
+            found.append(
+                f"The loss on held-out text rose from {best:.3f} to {losses[-1]:.3f} over the last "
+                f"{after} evaluations: from then on the model learnt the training text by heart. "
+                "The best weights are the ones kept; more text or more dropout would help."
+            )
+    found += [
+        f"At step {e['step']:,} the number of threads changed from {e['from']} to {e['to']}: from "
+        "there on the run cannot be repeated bit by bit."
+        for e in entries
+        if e["kind"] == "threads"
+    ]
+    found += [
+        f"Stopped at step {e['step']:,}: {e['reason']}." for e in entries if e["kind"] == "failed"
+    ]
+    return found
+
+
+def _warnings(entries: Sequence[dict[str, Any]]) -> str:
+    return "\n".join(f'<p class="warning">{html.escape(w)}</p>' for w in warnings_of(entries))
+
+
+def _baselines(entries: Sequence[dict[str, Any]]) -> dict[str, float]:
+    return next((dict(e["losses"]) for e in entries if e["kind"] == "baselines"), {})
+
+
+def _curve(entries: Sequence[dict[str, Any]]) -> str:
+    training = [(e["step"], float(e["loss"])) for e in entries if e["kind"] == "step"]
+    held_out = [(e["step"], float(e["loss"])) for e in entries if e["kind"] == "evaluation"]
+    if len(training) + len(held_out) < 2:
+        return ""
+    return "<h2>Loss</h2>\n" + curve_svg(training, held_out, _baselines(entries))
+
+
+def _numbers(entries: Sequence[dict[str, Any]]) -> str:
+    """The held-out losses beside those of simple models, best first."""
+    evaluations = [e for e in entries if e["kind"] == "evaluation"]
+    if not evaluations:
+        return ""
+    best = min(evaluations, key=lambda e: float(e["loss"]))
+    name = f"this model, step {best['step']:,}" if best["step"] else "this model"
+    rows = [(name, float(best["loss"])), *_baselines(entries).items()]
+    rows.sort(key=lambda row: row[1])
+    cells = "\n".join(
+        f'<tr><td>{html.escape(name)}</td><td class="number">{loss:.4f}</td></tr>'
+        for name, loss in rows
+    )
+    return (
+        "<h2>Beside simple models</h2>\n<table><tr><th>model</th><th>nats per token, held-out text"
+        f"</th></tr>\n{cells}</table>\n<p>Best: {float(best['bits_per_byte']):.4f} bits per byte.</p>"
+    )
+
+
+def _samples(entries: Sequence[dict[str, Any]]) -> str:
+    samples = [e for e in entries if e["kind"] == "sample"]
+    if not samples:
+        return ""
+    shown = [
+        f"<details{' open' if e is samples[-1] or e is samples[0] else ''}><summary>step "
+        f"{e['step']:,}</summary><pre>{html.escape(e['text'])}</pre></details>"
+        for e in samples
+    ]
+    return "<h2>What it wrote</h2>\n" + "\n".join(shown)
+
+
+def _heat_map(
+    network: Any, tokenizer: Any, config: dict[str, Any], entries: Sequence[dict[str, Any]]
+) -> str:
+    """Every head's weights over the last sample's first words."""
+    texts = [e["text"] for e in entries if e["kind"] == "sample" and e["text"].strip()]
+    if network is None or not texts or config["kind"] != "transformer":
+        return ""
+    from budgerigar.inspection.html import frame
+    from budgerigar.inspection.traces import trace
+
+    start = config["text"].get("end_id") if config["text"].get("starts_documents") else None
+    most = min(40, network.context_length - 1)
+    ids = tokenizer.encode(texts[-1])[:most]
+    if len(ids) < 2:
+        return ""
+    found = trace(network, tokenizer, ids, start_id=start)
+    return (
+        "<h2>What its heads look at</h2>\n<p>A row is the token that looks, a column the token looked "
+        "at.</p>\n" + frame([head.matrix() for head in found.heads()])
+    )
+
+
+def _card(folder: Path, config: dict[str, Any]) -> str:
+    found = card(config_from_dict(config["model"]), Path(folder).name)
+    return f"<h2>Card</h2>\n<pre>{html.escape(found.text())}</pre>"
+
+
+def _text_notes(config: dict[str, Any]) -> str:
+    notes = config["text"].get("notes", [])
+    sources = [f"{s['path']}: SHA-256 {s['sha256']}" for s in config["text"].get("sources", [])]
+    items = "\n".join(f"<li>{html.escape(line)}</li>" for line in [*notes, *sources])
+    return f"<h2>Text</h2>\n<ul>{items}</ul>" if items else ""
+
+
+def reproduce(config: dict[str, Any], folder: Path) -> str:
+    """The command that does the same again; recipe.toml holds every setting."""
+    files = [shlex.quote(f) for f in config["text"].get("files", [])]
+    words = ["budgie", "train", *files, "--config", shlex.quote(str(Path(folder) / "recipe.toml"))]
+    if config.get("started_from"):
+        words += ["--from", shlex.quote(config["started_from"])]
+    return " ".join(words)
+
+
+def _command(config: dict[str, Any], recipe: dict[str, Any], folder: Path) -> str:
+    seed = recipe.get("training", {}).get("seed")
+    note = f" (seed {seed})" if seed is not None else ""
+    return f"<h2>To do it again{note}</h2>\n<pre>{html.escape(reproduce(config, folder))}</pre>"
