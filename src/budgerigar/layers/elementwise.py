@@ -25,7 +25,9 @@ class _SquaredRelu(Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
         (x,) = ctx.saved_tensors
-        return F.relu(x) * gradient * 2
+        if torch.is_grad_enabled():  # somebody wants a second derivative
+            return F.relu(x) * gradient * 2
+        return F.relu(x).mul_(gradient).mul_(2)
 
 
 def squared_relu(x: Tensor) -> Tensor:
@@ -42,17 +44,20 @@ def _inverse(x: Tensor, epsilon: float) -> Tensor:
 class _RmsNorm(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, epsilon: float) -> Tensor:
-        normed = x * _inverse(x, epsilon)
-        ctx.save_for_backward(x, normed)
+        inverse = _inverse(x, epsilon)
+        normed = x * inverse
+        ctx.save_for_backward(x, normed, inverse)
         ctx.epsilon = epsilon
         return normed
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        x, normed = ctx.saved_tensors
+        x, normed, inverse = ctx.saved_tensors
         along = (gradient * normed).mean(-1, keepdim=True)
-        inverse = _inverse(x, ctx.epsilon)
-        return torch.addcmul(gradient, normed, along, value=-1) * inverse, None
+        if torch.is_grad_enabled():  # for a second derivative all must depend on x
+            inverse = _inverse(x, ctx.epsilon)
+            return torch.addcmul(gradient, normed, along, value=-1) * inverse, None
+        return torch.addcmul(gradient, normed, along, value=-1).mul_(inverse), None
 
 
 def rms_norm(x: Tensor, epsilon: float) -> Tensor:
