@@ -201,7 +201,9 @@ def report(done: list[dict[str, Any]]) -> int:
         reached = crossing(run["curve"], loss)
         ratios.append(seconds / reached if reached else 0.0)
         # our step count was an estimate: a run that ended 1 % late is judged where it ended
-        same_time.append(within(run["curve"], max(seconds, min(run["seconds"], 1.01 * seconds))))
+        same_time.append(
+            within(run["curve"], max(seconds, min(run["seconds"] + 0.001, 1.01 * seconds)))
+        )
         print(
             f"{run['seed']:6}{loss:18.4f} in {seconds:5.1f} s"
             f"{reached or float('nan'):20.1f} s, {ratios[-1]:4.1f} x{same_time[-1]:16.4f}"
