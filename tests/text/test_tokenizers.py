@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer as Backend
 
 from budgerigar.errors import UserError
+from budgerigar.text import tokenizers
 from budgerigar.text.sampling import draw_sample
 from budgerigar.text.tokenizer import END, KINDS, Tokenizer
 from budgerigar.text.tokenizers import choose_kind, train_tokenizer
@@ -235,3 +236,15 @@ def test_extras_are_small_json(tmp_path: Path) -> None:
     trained("bpe").save(tmp_path)
     extras = json.loads((tmp_path / "tokenizer_extras.json").read_text(encoding="utf-8"))
     assert extras.keys() == {"format_version", "kind", "never_seen"}
+
+
+def test_texts_of_distinct_words_are_thinned_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokenizers, "_DISTINCT_BYTES", {"bpe": 3000})
+    distinct = [f"word{i:04d}x " for i in range(1000)]  # about 10 kB, no word twice
+    kept = tokenizers._affordable("bpe", distinct)
+    assert 250 < len(kept) < 350
+    assert kept == sorted(kept)
+    repeated = ["the same words again "] * 1000
+    assert tokenizers._affordable("bpe", repeated) == repeated
+    assert tokenizers._affordable("word", distinct) == distinct
+    assert tokenizers._affordable("bpe", [""]) == [""]

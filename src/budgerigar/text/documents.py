@@ -109,8 +109,8 @@ def _between_blank_lines(blocks: Iterable[str]) -> Iterator[Piece]:
             keep = len(rest.rstrip("\n \t\u3000")) or len(rest)
             yield Piece(rest[:keep], "", False)
             rest, inside = rest[keep:], True
-    gap = _LAST_GAP.search(rest)
-    text, tail = (rest[: gap.start()], gap[0]) if gap else (rest, "")
+    last = _LAST_GAP.search(rest)
+    text, tail = (rest[: last.start()], last[0]) if last else (rest, "")
     if text or inside:
         yield Piece(text, tail, True)
     elif tail:

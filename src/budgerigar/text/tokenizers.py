@@ -33,6 +33,10 @@ SAMPLE_BYTES = 50_000_000
 _BYTES = [BYTE_TO_CHARACTER[byte] for byte in range(256)]
 _FEW_CHARACTERS, _FEW_CJK_CHARACTERS, _FEW_WORDS = 512, 8_000, 2_000
 _MOST_WORDS = 32_000
+# Bytes of distinct words that a kind learns from: for merging each takes
+# about 200 bytes of memory.
+_DISTINCT_BYTES = {"bpe": 4e6, "wordpiece": 4e6, "unigram": 5e5}
+_PROBE_BYTES = 1_000_000
 
 
 def train_tokenizer(
@@ -224,8 +228,34 @@ def _trained(kind: str, sample: Sample, model: models.Model, trainer: trainers.T
     """Train `model` on the sample's words; its part of the tokenizer.json."""
     backend = Backend(model)
     backend.pre_tokenizer = pre_tokenizer(kind)
-    backend.train_from_iterator(sample.texts, trainer)
+    backend.train_from_iterator(_affordable(kind, sample.texts), trainer)
     return json.loads(backend.to_str())["model"]
+
+
+def _affordable(kind: str, texts: list[str]) -> list[str]:
+    """Texts, evenly thinned out if learning from all of them would take too much memory or time.
+
+    Both go by the bytes of *distinct* words, which is a tenth of an English text, and most of a
+    Chinese one, where a word of the pattern is a clause.
+    """
+    limit = _DISTINCT_BYTES.get(kind)
+    if limit is None:
+        return texts
+    cut = pre_tokenizer(kind)
+    distinct: set[str] = set()
+    n_read = n_texts = 0
+    for text in texts:
+        words = [word for word, _ in cut.pre_tokenize_str(text)]
+        distinct.update(words)
+        n_read += sum(map(len, words))
+        n_texts += 1
+        if n_read > _PROBE_BYTES:
+            break
+    if not n_read:
+        return texts
+    n_distinct = sum(map(len, distinct)) * len(texts) / n_texts
+    kept = min(1.0, limit / n_distinct)
+    return [text for i, text in enumerate(texts) if int((i + 1) * kept) > int(i * kept)]
 
 
 def _longest_match(kind: str, pieces: list[str]) -> Backend:
