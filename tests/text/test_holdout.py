@@ -31,7 +31,7 @@ def test_a_stream_is_cut_by_characters(n: int, size: int, fraction: float) -> No
     text = "".join(chr(0x4E00 + i) for i in range(n))
     blocks = [text[i : i + size] for i in range(0, n, size)]
     sides = split(document_pieces(blocks, "none"), False, fraction)
-    if n < 4 or n - n * fraction < 2:
+    if n < 4 or int(n * (1 - fraction)) < 2:
         return  # see below
     (train,), (held_out,) = sides
     assert train + held_out == text

@@ -33,8 +33,7 @@ SAMPLE_BYTES = 50_000_000
 _BYTES = [BYTE_TO_CHARACTER[byte] for byte in range(256)]
 _FEW_CHARACTERS, _FEW_CJK_CHARACTERS, _FEW_WORDS = 512, 8_000, 2_000
 _MOST_WORDS = 32_000
-# Bytes of distinct words that a kind learns from: for merging each takes
-# about 200 bytes of memory.
+# Bytes of distinct words that a kind learns from; for merging each takes about 200 bytes of memory.
 _DISTINCT_BYTES = {"bpe": 4e6, "wordpiece": 4e6, "unigram": 5e5}
 _PROBE_BYTES = 1_000_000
 
