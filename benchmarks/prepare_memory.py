@@ -67,7 +67,8 @@ def main() -> None:
         print(*corpus.notes, sep="\n")
         WindowBatches(corpus.train, 256, 64, seed=0, order="shuffled").next()
         scored = sum(
-            int((batch.targets >= 0).sum()) for batch in evaluation_windows(corpus.validation, 256, 64)
+            int((batch.targets >= 0).sum())
+            for batch in evaluation_windows(corpus.validation, 256, 64)
         )
         assert scored == corpus.validation.n_tokens - 1
         print(f"with batches and all evaluation windows: peak {peak_megabytes():,.0f} MB")
