@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import torch
 
+from budgerigar import progress
 from budgerigar.errors import UserError
 from budgerigar.formats.checkpoints import read_latest_checkpoint
 from budgerigar.formats.metrics import read_metrics
@@ -40,7 +41,6 @@ WORKER = """
 import json, sys
 from budgerigar.training.recipe import recipe_from_dict
 from budgerigar.training.run import train
-print("ready", flush=True)
 out, text, settings, resume = sys.argv[1], sys.argv[2], json.loads(sys.argv[3]), sys.argv[4]
 if resume == "yes":
     train(resume=out)
@@ -134,7 +134,7 @@ def worker(text: Path, out: Path, resume: bool) -> subprocess.Popen[str]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(
         [sys.executable, "-c", WORKER, *arguments],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment,
     )  # fmt: skip
 
 
@@ -156,50 +156,90 @@ def test_sigterm_saves_and_says_how_to_go_on(tmp_path: Path, text: Path) -> None
     assert_same_run(tmp_path / "whole", out)
 
 
-def kill_at_random(process: subprocess.Popen[str], out: Path, rng: random.Random) -> bool:
-    """SIGKILL between the worker's start and its end; every other time while it writes files.
-
-    Returns whether something was half-written when it died.
-    """
-    assert process.stdout is not None
-    process.stdout.readline()  # "ready": everything is imported
-    moment = time.monotonic() + rng.uniform(0.0, 1.5)
-    while process.poll() is None and time.monotonic() < moment:
-        time.sleep(0.001)
-    if rng.random() < 0.7:
-        late = time.monotonic() + 2.0
-        while process.poll() is None and time.monotonic() < late and not half_written(out):
-            pass
-    process.kill()
-    process.communicate()
-    return half_written(out)
+def forked(text: Path, out: Path, resume: bool) -> int:
+    """Train in a process of its own that has torch loaded already; returns its number."""
+    number = os.fork()
+    if number:
+        return number
+    try:
+        progress.set_quiet(True)
+        if resume:
+            train(resume=out)
+        else:
+            start(text, out)
+        os._exit(0)
+    finally:
+        os._exit(1)
 
 
-def half_written(out: Path) -> bool:
-    """Whether a writer left, or has, something under a temporary name."""
+def half_written(out: Path, number: int) -> bool:
+    """Whether process `number` is writing, or left something, under a temporary name."""
     places = (out / "checkpoints", out, out.parent)
-    return any(name.endswith(".partial") for p in places if p.is_dir() for name in os.listdir(p))
+    return any(f".{number}." in name for p in places if p.is_dir() for name in os.listdir(p))
 
 
+def kill_at_random(number: int, out: Path, rng: random.Random) -> tuple[bool, bool]:
+    """SIGKILL after a few more lines of metrics, or sooner; every other time amid a write.
+
+    Returns (it was killed before its end, something was half-written when it died).
+    """
+    metrics = out / "metrics.jsonl"
+    lines = rng.randint(0, 7)
+    begun = time.monotonic()
+    before = metrics.read_bytes().count(b"\n") if metrics.exists() else 0
+    wait_for_write = rng.random() < 0.5
+    deadline = begun + (rng.uniform(0, 0.5) if rng.random() < 0.2 else 30)
+    while time.monotonic() < deadline:
+        ended, status = os.waitpid(number, os.WNOHANG)
+        if ended:
+            assert status == 0
+            return False, False
+        seen = metrics.read_bytes().count(b"\n") if metrics.exists() else 0
+        if seen >= before + lines:
+            break
+    late = time.monotonic() + (1.0 if wait_for_write else rng.uniform(0, 0.02))
+    while time.monotonic() < late and not (wait_for_write and half_written(out, number)):
+        pass
+    os.kill(number, signal.SIGKILL)
+    _, status = os.waitpid(number, 0)
+    return os.WIFSIGNALED(status), half_written(out, number)
+
+
+def kill_until(text: Path, tmp_path: Path, least: int, seed: int) -> tuple[int, int]:
+    """Runs of kills and resumptions, each compared with the one that was never killed."""
+    start(text, tmp_path / "whole")
+    rng, kills, in_write = random.Random(seed), 0, 0
+    for attempt in range(20):
+        out = tmp_path / f"attempt-{attempt}" / "run"
+        out.parent.mkdir()
+        number = forked(text, out, False)
+        for _ in range(200):
+            killed, written = kill_at_random(number, out, rng)
+            if not killed:
+                break
+            kills, in_write = kills + 1, in_write + written
+            number = forked(text, out, (out / "config.json").is_file())
+        assert_same_run(tmp_path / "whole", out)
+        if kills >= least and in_write:
+            break
+    print(f"{kills} kills, {in_write} of them while something was being written")
+    return kills, in_write
+
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+
+
+@needs_fork
+def test_killed_a_few_times_equals_never_killed(tmp_path: Path, text: Path) -> None:
+    kills, _ = kill_until(text, tmp_path, least=3, seed=2)
+    assert kills >= 3
+
+
+@needs_fork
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_killed_at_random_moments_equals_never_killed(tmp_path: Path, text: Path) -> None:
-    """At least 20 SIGKILLs at random moments of the run, its checkpoint writes included."""
-    start(text, tmp_path / "whole")
-    out, rng, kills, in_write = tmp_path / "here" / "run", random.Random(1), 0, 0
-    for _ in range(60):
-        shutil.rmtree(out.parent, ignore_errors=True)
-        resume, process = False, worker(text, out, False)
-        while True:
-            written = kill_at_random(process, out, rng)
-            if process.returncode == 0:
-                break
-            kills, in_write = kills + 1, in_write + written
-            resume = (out / "config.json").is_file()
-            process = worker(text, out, resume)
-        assert_same_run(tmp_path / "whole", out)
-        if kills >= 20 and in_write >= 3:
-            break
-    print(f"{kills} kills, {in_write} of them while something was being written")
-    assert kills >= 20
+    """At least 30 SIGKILLs at random moments of the run, also inside checkpoint writes."""
+    kills, in_write = kill_until(text, tmp_path, least=30, seed=1)
+    assert kills >= 30
     assert in_write >= 3

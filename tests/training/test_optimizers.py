@@ -41,7 +41,9 @@ def test_orthogonalised_matrices_have_singular_values_near_one(
 @pytest.mark.parametrize("columns", [7, 9, 30])
 def test_orthogonalise_is_the_quintic_of_each_singular_value(columns: int) -> None:
     """p(s) = a s + b s^3 + c s^5, five times, on s / norm, computed in float64 by hand."""
-    matrix = torch.randn(6, columns, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    matrix = torch.randn(
+        6, columns, dtype=torch.float64, generator=torch.Generator().manual_seed(2)
+    )
     left, values, right = torch.linalg.svd(matrix, full_matrices=False)
     s = values / (values.square().sum().sqrt() + 1e-7)
     for _ in range(5):
