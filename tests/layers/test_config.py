@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 
@@ -76,3 +77,56 @@ def test_combinations_without_meaning(dials: dict) -> None:
 
 def test_the_default_is_valid() -> None:
     assert TransformerConfig().validate() == TransformerConfig()
+
+
+@pytest.mark.parametrize(
+    ("dials", "words"),
+    [
+        ({"positions": "rotery"}, "rotary"),
+        ({"assembly": "decoder"}, "decoder-only"),
+        ({"norm": "rmsnorm"}, "rms"),
+        ({"activation": "silu"}, "swiglu"),
+        ({"attention_scale": "sqr"}, "sqrt"),
+        ({"d_model": "16"}, "whole number"),
+        ({"n_layers": True}, "whole number"),
+        ({"layers": (LayerPattern(norm="batch"),)}, "layers: norm"),  # type: ignore[arg-type]
+        ({"rotary_scaling": RotaryScaling("stretch", 2.0)}, "linear"),  # type: ignore[arg-type]
+    ],
+)
+def test_wrong_names_and_types_in_a_configuration_made_by_hand(dials: dict, words: str) -> None:
+    """A misspelt option must not quietly build another model."""
+    with pytest.raises(UserError, match=words):
+        TransformerConfig(**dials).validate()
+
+
+@pytest.mark.parametrize(
+    "dials",
+    [
+        {"attention_softcap": math.inf},
+        {"logit_softcap": math.inf},
+        {"embedding_scale": math.nan},
+        {"attention_scale": -1.0},
+        {"layers": (LayerPattern(attention_window=-3),)},
+        {"layers": (LayerPattern(rotary_base=0.0),)},
+        {"rotary_scaling": RotaryScaling("linear", 0.0)},
+        {"rotary_scaling": RotaryScaling("llama3", 2.0, high_frequency_factor=1.0)},
+        {"rotary_scaling": RotaryScaling("yarn", 2.0), "rotary_base": 1.0},
+        {"positions": "relative", "relative_buckets": 32, "relative_max_distance": 16},
+        {"positions": "sinusoidal", "embedding_size": 9},
+        {"attention_window": 3, "sink_tokens": 8, "context_length": 8},
+    ],
+)
+def test_numbers_that_would_make_no_numbers(dials: dict) -> None:
+    with pytest.raises(UserError):
+        TransformerConfig(**dials).validate()
+
+
+def test_sinusoids_have_the_width_of_the_embedding() -> None:
+    config = TransformerConfig(positions="sinusoidal", d_model=15, n_heads=3, embedding_size=8)
+    assert config.validate() is config
+
+
+def test_damaged_values_are_named() -> None:
+    for values in ({"layers": 3}, {"layers": ["window"]}, {"rotary_scaling": "yarn"}):
+        with pytest.raises(UserError, match="must be"):
+            TransformerConfig.from_dict(values)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any, Literal, get_args, get_type_hints
+from typing import Any, Literal
 
 from budgerigar.errors import UserError
+from budgerigar.layers.settings import build, plain
 
 Assembly = Literal["decoder-only", "encoder-only", "encoder-decoder"]
 Positions = Literal["sinusoidal", "learned", "rotary", "relative", "alibi", "none"]
@@ -282,72 +283,11 @@ class TransformerConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON and TOML; fields that are None are left out."""
-        return _plain(self)
+        values: dict[str, Any] = plain(self)
+        return values
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> TransformerConfig:
         """The reverse of `to_dict`. Unknown names and wrong types are listed in one `UserError`."""
-        return _build(cls, values, "model")
-
-
-def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value):
-        items = ((f.name, getattr(value, f.name)) for f in dataclasses.fields(value))
-        return {name: _plain(item) for name, item in items if item is not None}
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    return value
-
-
-def _build(kind: type, values: dict[str, Any], where: str) -> Any:
-    names = {f.name for f in dataclasses.fields(kind)}
-    wrong = [f"{where} has no setting {name!r}" for name in values if name not in names]
-    hints = get_type_hints(kind)
-    given: dict[str, Any] = {}
-    for name, value in values.items():
-        if name not in names:
-            continue
-        if name == "layers":
-            value = tuple(_build(LayerPattern, dict(row), "layers") for row in value)
-        elif name == "rotary_scaling" and value is not None:
-            value = _build(RotaryScaling, dict(value), "rotary_scaling")
-        elif isinstance(value, list):
-            value = tuple(value)
-        complaint = _complaint(hints[name], value)
-        if complaint:
-            wrong.append(f"{where}.{name} = {value!r}: {complaint}")
-        given[name] = value
-    if wrong:
-        raise UserError("settings that cannot be used:\n" + "\n".join(f"  - {w}" for w in wrong))
-    return kind(**given)
-
-
-def _complaint(hint: Any, value: Any) -> str:
-    """Why `value` does not fit the type `hint`; empty when it does."""
-    options = get_args(hint) if get_args(hint) and "Literal" not in str(hint)[:16] else (hint,)
-    if str(hint).startswith("tuple"):
-        return "" if isinstance(value, tuple) else "must be a list"
-    words: list[str] = []
-    for option in options:
-        if option is type(None):
-            if value is None:
-                return ""
-        elif get_args(option):
-            if value in get_args(option):
-                return ""
-            words += [str(a) for a in get_args(option)]
-        elif option is bool:
-            if isinstance(value, bool):
-                return ""
-            words.append("true or false")
-        elif option is int:
-            if isinstance(value, int) and not isinstance(value, bool):
-                return ""
-            words.append("a whole number")
-        elif option is float:
-            if isinstance(value, int | float) and not isinstance(value, bool):
-                return ""
-            words.append("a number")
-        elif isinstance(option, type) and isinstance(value, option):
-            return ""
-    return "must be " + ", ".join(dict.fromkeys(words))
+        config: TransformerConfig = build(cls, values, "model")
+        return config

@@ -6,14 +6,19 @@ import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from budgerigar.layers.settings import type_problems
+
 if TYPE_CHECKING:
     from budgerigar.layers.config import TransformerConfig
 
 
 def problems(config: TransformerConfig) -> list[str]:
     """All problems of a configuration, in words; empty when it can be built."""
-    found = [*_sizes(config)]
-    if found:  # the rules below divide by these
+    found = type_problems(config)
+    if found:  # the rules below compare and divide these
+        return found
+    found = [*_sizes(config), *_layers(config), *_scaling(config)]
+    if found:
         return found
     return [*_attention(config), *_positions(config), *_norms(config), *_rest(config)]
 
@@ -33,13 +38,50 @@ def _sizes(c: TransformerConfig) -> Iterator[str]:
     for name in ("sink_tokens", "token_types", "position_offset"):
         if getattr(c, name) < 0:
             yield f"{name} = {getattr(c, name)} must not be negative"
-    for name in ("norm_epsilon", "rotary_base", "init_std", "head_scale"):
-        if not (math.isfinite(getattr(c, name)) and getattr(c, name) > 0):
-            yield f"{name} = {getattr(c, name)} must be a positive number"
-    for name in ("attention_softcap", "logit_softcap"):
+    positive = ("norm_epsilon", "rotary_base", "init_std", "head_scale")
+    scales = ("attention_softcap", "logit_softcap", "attention_scale", "embedding_scale")
+    for name in (*positive, *scales):
         value = getattr(c, name)
-        if value is not None and not value > 0:
-            yield f"{name} = {value} must be positive (or left out)"
+        if not (value is None or isinstance(value, str) or _positive(value)):
+            yield f"{name} = {value} must be a positive number"
+
+
+def _positive(value: float) -> bool:
+    return math.isfinite(value) and value > 0
+
+
+def _layers(c: TransformerConfig) -> Iterator[str]:
+    """The pattern's own settings."""
+    for number, layer in enumerate(c.layers):
+        if layer.attention_window is not None and layer.attention_window < 0:
+            yield (
+                f"layers[{number}].attention_window = {layer.attention_window} must be at least 1 "
+                "(0: no window)"
+            )
+        if layer.rotary_base is not None and not _positive(layer.rotary_base):
+            yield f"layers[{number}].rotary_base = {layer.rotary_base} must be a positive number"
+
+
+def _scaling(c: TransformerConfig) -> Iterator[str]:
+    """Rotary scaling: what its formulas divide by or take logarithms of."""
+    s = c.rotary_scaling
+    if s is None:
+        return
+    names = ("factor", "beta_fast", "beta_slow", "low_frequency_factor", "high_frequency_factor")
+    numbers = {name: getattr(s, name) for name in names}
+    for name in ("short_factors", "long_factors"):
+        numbers |= {f"{name}[{i}]": factor for i, factor in enumerate(getattr(s, name))}
+    for name, value in numbers.items():
+        if not _positive(value):
+            yield f"rotary_scaling: {name} = {value} must be a positive number"
+    if s.attention_factor is not None and not _positive(s.attention_factor):
+        yield f"rotary_scaling: attention_factor = {s.attention_factor} must be a positive number"
+    if s.original_context_length < 2:
+        yield f"rotary_scaling: original_context_length = {s.original_context_length} is below 2"
+    if s.high_frequency_factor <= s.low_frequency_factor and s.kind == "llama3":
+        yield "rotary_scaling: high_frequency_factor must be above low_frequency_factor"
+    if s.kind == "yarn" and min(c.rotary_base_of(i) for i in range(len(c.layers) or 1)) <= 1:
+        yield "rotary_scaling: yarn needs a rotary_base above 1"
 
 
 def _attention(c: TransformerConfig) -> Iterator[str]:
@@ -55,8 +97,10 @@ def _attention(c: TransformerConfig) -> Iterator[str]:
         yield "sink_tokens without attention_window: without a window every token stays visible"
     if any(windows) and c.assembly == "encoder-only":
         yield "attention_window is for decoders: an encoder looks both ways"
-    if c.attention_scale not in ("sqrt", "none") and not float(c.attention_scale) > 0:
-        yield f"attention_scale = {c.attention_scale} must be sqrt, none or a positive number"
+    if any(windows) and c.sink_tokens >= c.context_length:
+        yield (
+            f"sink_tokens = {c.sink_tokens} fill the context_length = {c.context_length}: use fewer"
+        )
 
 
 def _positions(c: TransformerConfig) -> Iterator[str]:
@@ -67,12 +111,19 @@ def _positions(c: TransformerConfig) -> Iterator[str]:
             yield f"rotary positions turn pairs: a head width of {c.head_width} leaves none to turn"
     elif c.rotary_scaling is not None:
         yield f"rotary_scaling does nothing with positions = {c.positions}: leave it out"
-    if c.positions == "sinusoidal" and c.d_model % 2:
-        yield f"sinusoidal positions need an even d_model, not {c.d_model}"
+    width = c.embedding_size or c.d_model  # positions are added before the projection
+    if c.positions == "sinusoidal" and width % 2:
+        name = "embedding_size" if c.embedding_size else "d_model"
+        yield f"sinusoidal positions need an even {name}, not {width}"
     if c.position_offset and c.positions != "learned":
         yield f"position_offset does nothing with positions = {c.positions}"
     if c.positions == "relative" and (c.relative_buckets < 4 or c.relative_max_distance < 2):
         yield "relative positions need relative_buckets >= 4 and relative_max_distance >= 2"
+    elif c.positions == "relative" and c.relative_max_distance <= c.relative_buckets // 2:
+        yield (
+            f"relative_max_distance = {c.relative_max_distance} must be above the "
+            f"{c.relative_buckets // 2} distances that have buckets of their own"
+        )
     scaling = c.rotary_scaling
     if scaling is not None and scaling.kind == "longrope":
         pairs = c.rotary_width // 2

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from budgerigar.errors import UserError
-from budgerigar.layers.config import TransformerConfig, _build, _plain
+from budgerigar.layers.config import TransformerConfig
+from budgerigar.layers.settings import build, plain, type_problems
 
 Smoothing = Literal["kneser-ney", "witten-bell"]
 
@@ -24,26 +25,24 @@ class NgramConfig:
 
     def validate(self) -> NgramConfig:
         """Return self, or raise one `UserError` that lists every problem."""
-        found: list[str] = []
-        if self.vocab_size < 1:
+        found = type_problems(self)
+        if isinstance(self.vocab_size, int) and self.vocab_size < 1:
             found.append(f"vocab_size = {self.vocab_size}: a vocabulary has at least one token")
-        if self.order < 1:
+        if isinstance(self.order, int) and self.order < 1:
             found.append(f"order = {self.order}: the shortest n-gram is a single token (order 1)")
-        if self.smoothing not in ("kneser-ney", "witten-bell"):
-            found.append(f"smoothing = {self.smoothing!r}: must be kneser-ney or witten-bell")
         if found:
             raise UserError("this model cannot be built:\n" + "\n".join(f"  - {p}" for p in found))
         return self
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON and TOML."""
-        values: dict[str, Any] = _plain(self)
+        values: dict[str, Any] = plain(self)
         return values
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> NgramConfig:
         """The reverse of `to_dict`. Unknown names and wrong types are listed in one `UserError`."""
-        config: NgramConfig = _build(cls, values, "model")
+        config: NgramConfig = build(cls, values, "model")
         return config
 
 
