@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from budgerigar.training.device import choose_compute
-from budgerigar.training.loop import Pace
+from budgerigar.training.pace import Pace
 from budgerigar.training.timing import StepTimer, choose_threads, thread_candidates
 
 

@@ -8,16 +8,16 @@ below each field explains it, and the command line's help is made from these lin
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_type_hints
 
 from budgerigar.errors import UserError
 from budgerigar.layers.config import TransformerConfig
 from budgerigar.models.configs import NgramConfig, config_from_dict
+from budgerigar.training.recipe_checks import checked, nearest, range_problems, unknown
 
 Schedule = Literal["constant", "cosine", "linear", "inverse-sqrt", "warmup-stable-decay"]
 FROM_TEXT = ("vocab_size",)  # model settings that the tokenizer decides
@@ -196,16 +196,16 @@ def recipe_from_dict(values: Mapping[str, Any], where: str = "recipe") -> Recipe
     Raises:
         UserError: every unknown name (with the nearest known one) and wrong type, at once.
     """
-    problems = list(_unknown(values, ("about", "text", "model", "training"), where))
+    problems = list(unknown(values, ("about", "text", "model", "training"), where))
     parts: dict[str, Any] = {"about": str(values.get("about", ""))}
     for name, kind in (("text", TextRecipe), ("training", TrainingRecipe)):
         part = values.get(name, {})
-        parts[name] = kind(**_checked(kind, part, f"{where}: [{name}]", problems))
+        parts[name] = kind(**checked(kind, part, f"{where}: [{name}]", problems))
     model = dict(values.get("model", {}))
     model.setdefault("kind", "transformer")
     problems += _model_problems(model, f"{where}: [model]")
     parts["model"] = model
-    problems += _range_problems(parts["training"], f"{where}: [training]")
+    problems += range_problems(parts["training"], f"{where}: [training]")
     if problems:
         raise UserError(
             "These settings cannot be used:\n" + "\n".join(f"  {problem}" for problem in problems)
@@ -231,7 +231,7 @@ def recipe_path(name_or_path: str | Path) -> Path:
     found = _recipes_folder() / f"{name_or_path}.toml"
     if not found.is_file():
         raise UserError(
-            f"There is no recipe {str(name_or_path)!r}{_nearest(str(name_or_path), recipe_names())}"
+            f"There is no recipe {str(name_or_path)!r}{nearest(str(name_or_path), recipe_names())}"
             f" Recipes: {', '.join(recipe_names())}; or give a file that ends in .toml."
         )
     return found
@@ -315,60 +315,6 @@ def _toml_value(value: Any) -> Any:
     return value
 
 
-def _nearest(name: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
-    return f"; did you mean {close[0]!r}?" if close else "."
-
-
-def _unknown(values: Mapping[str, Any], known: Iterable[str], where: str) -> Iterable[str]:
-    names = list(known)
-    for name in values:
-        if name not in names:
-            yield f"{where} has no setting {name!r}{_nearest(name, names)}"
-
-
-def _checked(
-    kind: type, values: Mapping[str, Any], where: str, problems: list[str]
-) -> dict[str, Any]:
-    """The usable part of `values` for the dataclass `kind`; what is wrong goes to `problems`."""
-    hints = get_type_hints(kind)
-    problems.extend(_unknown(values, hints, where))
-    good = {}
-    for name, value in values.items():
-        if name not in hints or value is None:
-            continue
-        if isinstance(value, list):
-            value = tuple(value)
-        if isinstance(value, int) and float in (get_args(hints[name]) or (hints[name],)):
-            value = value if isinstance(value, bool) else float(value)
-        if _fits(value, hints[name]):
-            good[name] = value
-        else:
-            problems.append(f"{where} {name} = {value!r} must be {_words(hints[name])}")
-    return good
-
-
-def _fits(value: Any, hint: Any) -> bool:
-    if get_origin(hint) is Literal:
-        return value in get_args(hint)
-    if get_origin(hint) is tuple:
-        return isinstance(value, tuple)
-    options = get_args(hint) or (hint,)
-    if isinstance(value, bool):
-        return bool in options
-    if isinstance(value, int) and float in options:
-        return True
-    return isinstance(value, tuple(o for o in options if isinstance(o, type)))
-
-
-def _words(hint: Any) -> str:
-    if get_origin(hint) is Literal:
-        return "one of " + ", ".join(map(str, get_args(hint)))
-    names = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
-    options = [names[o] for o in (get_args(hint) or (hint,)) if o in names]
-    return " or ".join(options) or "a list"
-
-
 def _model_problems(model: dict[str, Any], where: str) -> list[str]:
     kind = model["kind"]
     if kind not in ("transformer", "ngram"):
@@ -379,43 +325,16 @@ def _model_problems(model: dict[str, Any], where: str) -> list[str]:
         if name in model
     ]
     known = settings_of(kind)
-    unknown = list(
-        _unknown({k: v for k, v in model.items() if k not in FROM_TEXT}, [*known, "kind"], where)
+    strangers = list(
+        unknown({k: v for k, v in model.items() if k not in FROM_TEXT}, [*known, "kind"], where)
     )
-    if not problems and not unknown:
+    if not problems and not strangers:
         try:
             config_from_dict({**model, "vocab_size": 256}).validate()
         except UserError as error:
             lines = str(error).splitlines()
             problems += [f"{where} {line.strip(' -')}" for line in lines[1:] or lines]
-    return problems + unknown
-
-
-def _range_problems(training: TrainingRecipe, where: str) -> list[str]:
-    rules: list[tuple[str, float]] = [
-        ("steps", 1), ("batch_size", 1), ("accumulate", 1), ("evaluate_every", 1), ("log_every", 1),
-        ("keep_checkpoints", 1), ("patience", 1), ("checkpoint_every", 1), ("average_count", 1),
-        ("warmup_steps", 0), ("learning_rate", 0), ("min_learning_rate", 0), ("weight_decay", 0),
-        ("muon_learning_rate", 0), ("muon_steps", 1), ("sample_tokens", 1), ("spike", 0),
-    ]  # fmt: skip
-    problems = [
-        f"{where} {name} = {value} must be at least {least}"
-        for name, least in rules
-        if (value := getattr(training, name)) is not None and value < least
-    ]
-    for name in ("beta1", "beta2", "muon_momentum", "average_decay", "label_smoothing"):
-        if not 0 <= getattr(training, name) < 1:
-            problems.append(f"{where} {name} = {getattr(training, name)} must be from 0 to below 1")
-    if not 0 < training.decay_fraction <= 1:
-        problems.append(f"{where} decay_fraction must be above 0 and at most 1")
-    if training.minutes is not None and training.minutes <= 0:
-        problems.append(f"{where} minutes = {training.minutes} must be above 0")
-    threads = training.threads
-    if isinstance(threads, str) and threads != "auto" and not threads.isdecimal():
-        problems.append(f"{where} threads = {threads!r} must be auto or a number")
-    if training.device not in ("auto", "cpu") and not training.device.startswith("cuda"):
-        problems.append(f"{where} device = {training.device!r} must be auto, cpu or cuda")
-    return problems
+    return problems + strangers
 
 
 def _nested(
@@ -440,7 +359,7 @@ def _nested(
         home = next((part for part, names in homes.items() if name in names), None)
         if home is None:
             known = [n for names in homes.values() for n in names]
-            problems.append(f"{where}: there is no setting {name!r}{_nearest(name, known)}")
+            problems.append(f"{where}: there is no setting {name!r}{nearest(name, known)}")
         else:
             found.setdefault(home, {})[name] = value
     if problems:

@@ -174,7 +174,7 @@ def _heat_map(
     found = trace(network, tokenizer, ids, start_id=start)
     return (
         "<h2>What its heads look at</h2>\n<p>A row is the token that looks, a column the token looked "
-        "at.</p>\n" + frame([head.matrix() for head in found.heads()])
+        "at.</p>\n" + frame([head.matrix() for head in found.heads()], height=760)
     )
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,58 +12,33 @@ from torch import nn
 
 from budgerigar import progress
 from budgerigar.errors import UserError
-from budgerigar.formats.atomic import write_text
-from budgerigar.formats.checkpoints import Checkpoint, read_latest_checkpoint
-from budgerigar.formats.metrics import append_metrics, cut_metrics, read_metrics
+from budgerigar.formats.metrics import append_metrics
 from budgerigar.formats.run import (
     RUNS,
     Loaded,
     RunFolder,
     load_model,
-    load_network,
     make_config,
     resolve_run,
     save_weights,
 )
 from budgerigar.training.corpora import (
-    check_same_corpus,
     describe_corpus,
-    first_tokens,
     gather_corpus,
     make_batches,
-    measure_baselines,
 )
 from budgerigar.training.device import Compute, choose_compute
-from budgerigar.training.events import untouched
-from budgerigar.training.loop import Loop, Surroundings
+from budgerigar.training.finish import TrainedRun, compared, make_loop, run_loop
 from budgerigar.training.plan import Plan, make_plan, shape_of
 from budgerigar.training.recipe import (
     Recipe,
     load_recipe,
     override,
-    recipe_from_dict,
     to_toml,
 )
 from budgerigar.training.report import write_report
-from budgerigar.training.signals import StopRequest
+from budgerigar.training.resume import resume_run
 from budgerigar.training.timing import settle_threads, steps_for_minutes
-
-# What may differ when a run goes on; anything else would make it another run.
-CHANGEABLE = (
-    "steps", "patience", "evaluate_every", "sample_every", "checkpoint_every",
-    "keep_checkpoints", "log_every", "threads", "device", "learning_rate", "min_learning_rate",
-    "clip", "spike",
-)  # fmt: skip
-
-
-@dataclass
-class TrainedRun:
-    """A run that has ended or was asked to stop. `network` has its best weights."""
-
-    folder: Path
-    network: Any
-    tokenizer: Any
-    report: dict[str, Any]
 
 
 def train(
@@ -97,7 +71,7 @@ def train(
     """
     with torch.random.fork_rng(devices=_cuda_devices()):
         if resume is not None:
-            return _resume(resolve_run(resume), corpus, settings, callbacks)
+            return resume_run(resolve_run(resume), corpus, settings, callbacks)
         return _start(recipe, files, corpus, out, minutes, settings, start_from, callbacks)
 
 
@@ -212,11 +186,13 @@ def _train_network(
     )
     folder = RunFolder.create(path, config, to_toml(recipe), corpus.tokenizer)
     with folder.lock():
-        lines = plan.baselines if plan else _compared(recipe, corpus, network.context_length)
+        lines = plan.baselines if plan else compared(recipe, corpus, network.context_length)
         append_metrics(folder.metrics_path, {"kind": "baselines", "losses": lines})
         torch.manual_seed(recipe.training.seed)
-        loop = _loop(recipe, corpus, folder, network, batches, compute, threads, lines, callbacks)
-        return _run(loop, recipe, corpus, folder)
+        loop = make_loop(
+            recipe, corpus, folder, network, batches, compute, threads, lines, callbacks
+        )
+        return run_loop(loop, recipe, corpus, folder)
 
 
 def fit_context(recipe: Recipe, corpus: Any) -> Recipe:
@@ -270,213 +246,6 @@ def _fix_steps(
     progress.note(f"{steps:,} steps fit into {training.minutes:g} minutes here")
     every = min(training.evaluate_every, max(steps // 4, 1))
     return recipe.replace(training={"steps": steps, "evaluate_every": every})
-
-
-def _compared(recipe: Recipe, corpus: Any, context_length: int) -> dict[str, float]:
-    lines = measure_baselines(recipe, corpus, context_length)
-    if lines:
-        shown = ", ".join(f"{name} {loss:.3f}" for name, loss in lines.items())
-        progress.note(f"to compare with, nats per token: {shown}")
-    return lines
-
-
-# -- going on -----------------------------------------------------------------------------------
-
-
-def _resume(
-    path: Path, corpus: Any, settings: Mapping[str, Any] | None, callbacks: Iterable[Any]
-) -> TrainedRun:
-    from budgerigar import models
-    from budgerigar.models.configs import config_from_dict
-    from budgerigar.text.tokenizers import Tokenizer
-
-    folder = RunFolder.open(path)
-    config = folder.config()
-    recipe = _resumed_recipe(folder, settings)
-    with folder.lock():
-        checkpoint = read_latest_checkpoint(path)
-        text = config["text"]
-        if corpus is None:
-            tokenizer = Tokenizer.load(path)
-            corpus = gather_corpus(recipe.text, text["files"], tokenizer)
-        check_same_corpus(corpus, text, path)
-        network = models.build(config_from_dict(config["model"]), seed=recipe.training.seed)
-        if checkpoint is None and config.get("started_from"):
-            network = load_model(config["started_from"]).network
-        return _go_on(folder, recipe, corpus, network, checkpoint, callbacks)
-
-
-def _resumed_recipe(folder: RunFolder, settings: Mapping[str, Any] | None) -> Recipe:
-    stored = folder.recipe()
-    if stored is None:
-        raise UserError(
-            f"{folder.path} has no recipe.toml, so it is not known how it was trained. Start a new "
-            f"run from its weights: budgie train FILE --from {folder.path}"
-        )
-    recipe = recipe_from_dict(stored, str(folder.recipe_path))
-    if recipe.kind == "ngram":
-        raise UserError(f"{folder.path} is an n-gram: it is counted in one go, nothing to resume.")
-    changes = {k: v for k, v in (settings or {}).items() if v is not None}
-    refused = [name for name in changes if name not in CHANGEABLE]
-    if refused:
-        raise UserError(
-            f"{', '.join(refused)} cannot change while a run goes on. What can: "
-            f"{', '.join(CHANGEABLE)}. For anything else start anew with --from {folder.path}."
-        )
-    if changes:
-        recipe = override(recipe, changes)
-        write_text(folder.recipe_path, to_toml(recipe))
-    return recipe
-
-
-def _go_on(
-    folder: RunFolder,
-    recipe: Recipe,
-    corpus: Any,
-    network: Any,
-    checkpoint: Checkpoint | None,
-    callbacks: Iterable[Any],
-) -> TrainedRun:
-    compute = choose_compute(recipe.training)
-    network.to(compute.device)
-    batches = make_batches(recipe, corpus, network)
-    state = checkpoint.state if checkpoint else {}
-    threads = _same_threads(recipe, state, network, batches, compute)
-    metrics = folder.metrics_path
-    cut_metrics(metrics, int(state.get("metrics_bytes", 0)))
-    logged = read_metrics(metrics, "baselines")
-    if not logged:
-        length = network.context_length
-        logged = [{"kind": "baselines", "losses": _compared(recipe, corpus, length)}]
-        append_metrics(metrics, logged[0])
-    torch.manual_seed(recipe.training.seed)
-    lines = logged[0]["losses"]
-    loop = _loop(recipe, corpus, folder, network, batches, compute, threads, lines, callbacks)
-    if checkpoint is not None:
-        loop.restore(checkpoint)
-        loop.standing.total_steps = recipe.training.steps or loop.standing.total_steps
-        if loop.standing.step < loop.standing.total_steps:
-            loop.standing.finished = False
-        progress.note(f"going on from step {checkpoint.step:,} of {loop.standing.total_steps:,}")
-    return _run(loop, recipe, corpus, folder)
-
-
-def _same_threads(
-    recipe: Recipe, state: dict[str, Any], network: nn.Module, batches: Any, compute: Compute
-) -> int:
-    """The thread count the run had, unless another is asked for; warns where exactness is lost."""
-    if state.get("torch_version", torch.__version__) != torch.__version__:
-        progress.note(
-            f"this run began with torch {state['torch_version']}, here is {torch.__version__}: it "
-            "goes on, but not bit for bit as it would have"
-        )
-    if "threads" in state and recipe.training.threads == "auto":
-        torch.set_num_threads(state["threads"])
-        return int(state["threads"])
-    return settle_threads(network, batches, recipe.training, compute)
-
-
-# -- both ----------------------------------------------------------------------------------------
-
-
-def _loop(
-    recipe: Recipe,
-    corpus: Any,
-    folder: RunFolder,
-    network: nn.Module,
-    batches: Any,
-    compute: Compute,
-    threads: int,
-    lines: dict[str, float],
-    callbacks: Iterable[Any],
-) -> Loop:
-    around = Surroundings(
-        evaluate=_evaluator(recipe, corpus),
-        sample=_sampler(recipe, corpus),
-        tokenizer=corpus.tokenizer,
-        vocab_size=corpus.tokenizer.vocab_size,
-        baselines=lines,
-    )
-    steps = recipe.training.steps
-    assert steps is not None
-    return Loop(
-        network, batches, recipe.training, compute, folder, around, steps, threads, callbacks
-    )
-
-
-def _evaluator(recipe: Recipe, corpus: Any) -> Callable[[nn.Module, bool], Any]:
-    from budgerigar.evaluation import evaluate
-
-    most = recipe.training.evaluation_tokens
-    whole = corpus.validation
-    part = whole
-    if most is not None and most < whole.n_tokens:
-        part = first_tokens(whole, most, corpus.tokenizer)
-
-    def run(network: Any, everything: bool) -> Any:
-        return evaluate(network, whole if everything else part)
-
-    return run
-
-
-def _sampler(recipe: Recipe, corpus: Any) -> Callable[[nn.Module, int], str] | None:
-    if recipe.training.sample_every == 0:
-        return None
-    from budgerigar.generation.options import SamplingOptions
-    from budgerigar.generation.streaming import generate_texts
-
-    starts = corpus.train.end_id is not None
-
-    def run(network: nn.Module, step: int) -> str:
-        options = SamplingOptions(
-            max_new_tokens=recipe.training.sample_tokens, seed=recipe.training.seed
-        )
-        found = generate_texts(network, corpus.tokenizer, [""], options, starts_documents=starts)
-        return str(found[0].text)
-
-    return run
-
-
-def _run(loop: Loop, recipe: Recipe, corpus: Any, folder: RunFolder) -> TrainedRun:
-    """Train, then give back the best weights with a report of how it went."""
-    with StopRequest() as stop:
-        standing = loop.run(stop)
-    finished = standing.step >= standing.total_steps or standing.finished
-    if not finished:
-        progress.note(
-            f"stopped at step {standing.step:,} of {standing.total_steps:,} ({stop.asked}); its state "
-            f"is saved. Go on with: budgie train --resume {folder.path}"
-        )
-    network = loop.network
-    if folder.weights_path.is_file():
-        network = load_network(folder.path, folder.config(), str(loop.compute.device))
-    else:
-        save_weights(folder.path, network)
-    report: dict[str, Any] = {
-        "finished": finished,
-        "step": standing.step,
-        "total_steps": standing.total_steps,
-        "best_loss": standing.best_loss,
-        "best_step": standing.best_step,
-        "tokens": standing.tokens,
-        "training_seconds": standing.training_seconds,
-        "seconds": standing.seconds,
-        "threads": loop.threads,
-        "baselines": loop.around.baselines,
-    }
-    if finished:
-        report["evaluation"] = _final_evaluation(loop, network)
-        write_report(folder.path, network, corpus.tokenizer)
-    return TrainedRun(folder.path, network.eval(), corpus.tokenizer, report)
-
-
-def _final_evaluation(loop: Loop, network: Any) -> dict[str, Any]:
-    """The best weights on the whole validation split."""
-    found = loop.best_evaluation
-    if found is None or loop.settings.evaluation_tokens is not None:
-        with untouched(network):
-            found = loop.around.evaluate(network.eval(), True)
-    return dataclasses.asdict(found)
 
 
 def _count(recipe: Recipe, corpus: Any, files: Sequence[str | Path], path: Path) -> TrainedRun:

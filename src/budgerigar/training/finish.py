@@ -1,0 +1,139 @@
+"""What surrounds a loop, the same for new and resumed runs: evaluating, sampling, ending well."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from budgerigar import progress
+from budgerigar.formats.run import RunFolder, load_network, save_weights
+from budgerigar.training.corpora import first_tokens, measure_baselines
+from budgerigar.training.device import Compute
+from budgerigar.training.events import untouched
+from budgerigar.training.loop import Loop, Surroundings
+from budgerigar.training.recipe import Recipe
+from budgerigar.training.report import write_report
+from budgerigar.training.signals import StopRequest
+
+
+@dataclass
+class TrainedRun:
+    """A run that has ended or was asked to stop. `network` has its best weights."""
+
+    folder: Path
+    network: Any
+    tokenizer: Any
+    report: dict[str, Any]
+
+
+def compared(recipe: Recipe, corpus: Any, context_length: int) -> dict[str, float]:
+    lines = measure_baselines(recipe, corpus, context_length)
+    if lines:
+        shown = ", ".join(f"{name} {loss:.3f}" for name, loss in lines.items())
+        progress.note(f"to compare with, nats per token: {shown}")
+    return lines
+
+
+def make_loop(
+    recipe: Recipe,
+    corpus: Any,
+    folder: RunFolder,
+    network: nn.Module,
+    batches: Any,
+    compute: Compute,
+    threads: int,
+    lines: dict[str, float],
+    callbacks: Iterable[Any],
+) -> Loop:
+    around = Surroundings(
+        evaluate=_evaluator(recipe, corpus),
+        sample=_sampler(recipe, corpus),
+        tokenizer=corpus.tokenizer,
+        vocab_size=corpus.tokenizer.vocab_size,
+        baselines=lines,
+    )
+    steps = recipe.training.steps
+    assert steps is not None
+    return Loop(
+        network, batches, recipe.training, compute, folder, around, steps, threads, callbacks
+    )
+
+
+def _evaluator(recipe: Recipe, corpus: Any) -> Callable[[nn.Module, bool], Any]:
+    from budgerigar.evaluation import evaluate
+
+    most = recipe.training.evaluation_tokens
+    whole = corpus.validation
+    part = whole
+    if most is not None and most < whole.n_tokens:
+        part = first_tokens(whole, most, corpus.tokenizer)
+
+    def run(network: Any, everything: bool) -> Any:
+        return evaluate(network, whole if everything else part)
+
+    return run
+
+
+def _sampler(recipe: Recipe, corpus: Any) -> Callable[[nn.Module, int], str] | None:
+    if recipe.training.sample_every == 0:
+        return None
+    from budgerigar.generation.options import SamplingOptions
+    from budgerigar.generation.streaming import generate_texts
+
+    starts = corpus.train.end_id is not None
+
+    def run(network: nn.Module, step: int) -> str:
+        options = SamplingOptions(
+            max_new_tokens=recipe.training.sample_tokens, seed=recipe.training.seed
+        )
+        found = generate_texts(network, corpus.tokenizer, [""], options, starts_documents=starts)
+        return str(found[0].text)
+
+    return run
+
+
+def run_loop(loop: Loop, recipe: Recipe, corpus: Any, folder: RunFolder) -> TrainedRun:
+    """Train, then give back the best weights with a report of how it went."""
+    with StopRequest() as stop:
+        standing = loop.run(stop)
+    finished = standing.step >= standing.total_steps or standing.finished
+    if not finished:
+        progress.note(
+            f"stopped at step {standing.step:,} of {standing.total_steps:,} ({stop.asked}); its state "
+            f"is saved. Go on with: budgie train --resume {folder.path}"
+        )
+    network = loop.network
+    if folder.weights_path.is_file():
+        network = load_network(folder.path, folder.config(), str(loop.compute.device))
+    else:
+        save_weights(folder.path, network)
+    report: dict[str, Any] = {
+        "finished": finished,
+        "step": standing.step,
+        "total_steps": standing.total_steps,
+        "best_loss": standing.best_loss,
+        "best_step": standing.best_step,
+        "tokens": standing.tokens,
+        "training_seconds": standing.training_seconds,
+        "seconds": standing.seconds,
+        "threads": loop.threads,
+        "baselines": loop.around.baselines,
+    }
+    if finished:
+        report["evaluation"] = _final_evaluation(loop, network)
+        write_report(folder.path, network, corpus.tokenizer)
+    return TrainedRun(folder.path, network.eval(), corpus.tokenizer, report)
+
+
+def _final_evaluation(loop: Loop, network: Any) -> dict[str, Any]:
+    """The best weights on the whole validation split."""
+    found = loop.best_evaluation
+    if found is None or loop.settings.evaluation_tokens is not None:
+        with untouched(network):
+            found = loop.around.evaluate(network.eval(), True)
+    return dataclasses.asdict(found)
