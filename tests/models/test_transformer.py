@@ -229,3 +229,68 @@ def test_initialisation() -> None:
     assert t5["embedding.tokens.weight"].std().item() == pytest.approx(1, rel=0.03)
     again = weights()
     assert all(torch.equal(again[n], scaled[n]) for n in scaled)
+
+
+@pytest.mark.parametrize("window", [{"attention_window": 2}, {"layers": (LayerPattern(2),)}])
+def test_an_encoder_looks_both_ways_whatever_the_decoders_window(window: dict[str, Any]) -> None:
+    config = config_of({"positions": "rotary", **window}, assembly="encoder-decoder")
+    model, twin = (Transformer(c, seed=2).eval() for c in (config, config.replace(sink_tokens=1)))
+    wide = Transformer(config.replace(attention_window=None, layers=()), seed=2).eval()
+    source = torch.randint(0, 17, (1, 9), generator=torch.Generator().manual_seed(3))
+    with torch.inference_mode():
+        assert torch.equal(model.encode(source), wide.encode(source))
+        assert torch.equal(model.encode(source), twin.encode(source))
+    assert [b.self_attention.window for b in model.decoder.blocks()] == [2, 2]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("positions", ["learned", "rotary"])
+def test_padding_beyond_the_context_disturbs_no_row(positions: str) -> None:
+    """Rows of 20 and 3 tokens read 4 and 6 more; padded to 6 the longer one would pass 24."""
+    model = Transformer(config_of({"positions": positions}), seed=4).eval()
+    tokens = torch.randint(0, 17, (2, 24), generator=torch.Generator().manual_seed(5))
+    with torch.inference_mode():
+        whole = model(tokens)
+        _, state = model.step(tokens[:, :20], model.start(2), lengths=torch.tensor([20, 3]))
+        following = torch.stack([tokens[0, 18:24].roll(-2), tokens[1, 3:9]])
+        logits, state = model.step(following, state, lengths=torch.tensor([4, 6]))
+        assert state.lengths.tolist() == [24, 9]
+        close(logits, torch.stack([whole[0, 23], whole[1, 8]]))
+        with pytest.raises(UserError, match="context is full"):
+            model.step(tokens[:, :1], state)
+
+
+@pytest.mark.parametrize(
+    "dials", [{"n_kv_heads": 2}, {"attention_window": 3}, {"sink_logit": True}]
+)
+def test_a_batch_of_no_rows(dials: dict[str, Any]) -> None:
+    model = Transformer(config_of(dials), seed=4).eval()
+    with torch.inference_mode():
+        _, state = model.step(torch.zeros(2, 3, dtype=torch.long), model.start(2))
+        state = state.select(torch.zeros(0, dtype=torch.long))
+        logits, state = model.step(torch.zeros(0, 1, dtype=torch.long), state)
+        assert logits.shape == (0, 17)
+        assert model(torch.zeros(0, 3, dtype=torch.long)).shape == (0, 3, 17)
+
+
+def test_what_does_not_fit_the_model_is_said() -> None:
+    long = torch.zeros(1, 25, dtype=torch.long)
+    learned = Transformer(config_of({"positions": "learned"}))
+    both = Transformer(config_of({"positions": "learned"}, assembly="encoder-decoder"))
+    with pytest.raises(UserError, match="25 tokens"):
+        learned(long)
+    with pytest.raises(UserError, match="25 tokens"):
+        both.start(1, source=long)
+    for call in (learned, learned.start):
+        with pytest.raises(UserError, match="reads no source"):
+            call(long[:, :1] if call is learned else 1, source=long)
+
+
+def test_taps_of_both_stacks_begin_with_the_embedding() -> None:
+    for shared in (True, False):
+        config = config_of({}, assembly="encoder-decoder", shared_embeddings=shared)
+        taps = Taps(["*embedding"])
+        with torch.inference_mode():
+            tokens, source = torch.zeros(1, 3, dtype=torch.long), torch.ones(1, 5, dtype=torch.long)
+            Transformer(config)(tokens, source=source, taps=taps)
+        shapes = {name: tuple(value.shape) for name, value in taps.values.items()}
+        assert shapes == {"encoder.embedding": (1, 5, 16), "decoder.embedding": (1, 3, 16)}

@@ -87,7 +87,12 @@ class Attention(nn.Module):
     """Queries from x, keys and values from x (self) or from a memory (cross). (B,T,D) -> (B,T,D)."""
 
     def __init__(
-        self, config: TransformerConfig, layer: int, name: str, cross: bool = False
+        self,
+        config: TransformerConfig,
+        layer: int,
+        name: str,
+        cross: bool = False,
+        both_ways: bool = False,
     ) -> None:
         super().__init__()
         self.name, self.cross = name, cross
@@ -97,7 +102,8 @@ class Attention(nn.Module):
             config.head_width,
         )
         self.scale, self.softcap = config.scale, config.attention_softcap
-        self.window = None if cross else config.window_of(layer)
+        # a window reaches back from the query: an encoder and a source have none
+        self.window = None if cross or both_ways else config.window_of(layer)
         self.sink_tokens = config.sink_tokens
         self.dropout = config.dropout_attention
         queries, keys = self.n_heads * self.d_head, self.n_kv_heads * self.d_head
@@ -266,7 +272,9 @@ class Attention(nn.Module):
         grouped = self.n_kv_heads != self.n_heads
         plain = mask is None and bias is None and self.sink_logit is None
         if grouped and plain and query.shape[2] == 1:  # a group of heads stands as T positions
-            folded = query.reshape(query.shape[0], self.n_kv_heads, -1, self.d_head)
+            folded = query.reshape(
+                -1, self.n_kv_heads, self.n_heads // self.n_kv_heads, self.d_head
+            )
             out = F.scaled_dot_product_attention(folded, key, value, scale=self.scale)
             return out.reshape(query.shape)
         seen = mask

@@ -28,7 +28,12 @@ class Block(nn.Module):
     """
 
     def __init__(
-        self, config: TransformerConfig, layer: int, name: str, cross: bool = False
+        self,
+        config: TransformerConfig,
+        layer: int,
+        name: str,
+        cross: bool = False,
+        both_ways: bool = False,
     ) -> None:
         super().__init__()
         self.name = name
@@ -38,7 +43,9 @@ class Block(nn.Module):
             config.parallel_residual,
         )
         self.dropout = config.dropout_residual
-        self.self_attention = Attention(config, layer, f"{name}.self_attention")
+        self.self_attention = Attention(
+            config, layer, f"{name}.self_attention", both_ways=both_ways
+        )
         self.cross_attention = (
             Attention(config, layer, f"{name}.cross_attention", cross=True) if cross else None
         )
@@ -115,7 +122,8 @@ class Stack(nn.Module):
         self.name, self.depth = name, depth
         self.causal = name == "decoder"
         for layer in range(depth):
-            self.add_module(str(layer), Block(config, layer, f"{name}.{layer}", cross))
+            block = Block(config, layer, f"{name}.{layer}", cross, both_ways=not self.causal)
+            self.add_module(str(layer), block)
         self.final_norm = build_norm(config) if config.has_final_norm else None
         self.bases = [config.rotary_base_of(layer) for layer in range(depth)]
         rotary = sorted(set(self.bases)) if config.positions == "rotary" else []

@@ -67,14 +67,15 @@ def _heads(c: TransformerConfig) -> str:
 
 
 def _window(c: TransformerConfig) -> list[str]:
-    depth = max(c.encoder_layers, c.decoder_layers)
+    depth = c.decoder_layers
     windows = [c.window_of(layer) for layer in range(depth)]
     limited = [window for window in windows if window]
     if not limited:
         return []
     sizes = " or ".join(str(window) for window in sorted(set(limited)))
     sinks = f", besides the first {c.sink_tokens}" if c.sink_tokens else ""
-    many = "all layers" if len(limited) == depth else f"{len(limited)} of {depth} layers"
+    kind = "decoder layers" if c.encoder_layers else "layers"
+    many = f"all {kind}" if len(limited) == depth else f"{len(limited)} of {depth} {kind}"
     return [f"In {many} a token sees only the last {sizes}{sinks}."]
 
 

@@ -68,6 +68,22 @@ class Transformer(nn.Module):
         windows = all(self.config.window_of(layer) for layer in depth)
         return windows and self.config.positions in ("rotary", "relative", "alibi", "none")
 
+    def _check_length(self, tokens: Tensor) -> None:
+        """Refuse (B,T) beyond a table of learned positions; other kinds go on past it."""
+        n, most = tokens.shape[1], self.context_length
+        if n > most and self.config.positions == "learned":
+            raise UserError(
+                f"{n} tokens do not fit the context_length = {most} of this model, which has learnt "
+                "no position beyond it; give fewer"
+            )
+
+    def _check_source(self, source: Tensor | None) -> None:
+        if source is not None and (self.encoder is None or self.decoder is None):
+            raise UserError(
+                f"this model is {self.config.assembly} and reads no source text; leave it out, or "
+                "use an encoder-decoder"
+            )
+
     # -- whole sequences ---------------------------------------------------------------------------
     def forward(
         self,
@@ -86,7 +102,9 @@ class Transformer(nn.Module):
         each document. An encoder-decoder reads `source` (B,S); an encoder-only model looks both ways,
         with `lengths` (B,) hiding the padding.
         """
+        self._check_source(source)
         if positions is None:
+            self._check_length(tokens)
             positions = torch.arange(tokens.shape[1], device=tokens.device)[None]
         if self.decoder is None:
             return self._encoder_only(tokens, lengths, positions, document_ids, token_types, taps)
@@ -135,6 +153,7 @@ class Transformer(nn.Module):
     ) -> Tensor:
         """The encoder's output (B,S,D) for source tokens (B,S)."""
         assert self.encoder is not None
+        self._check_length(source)
         embedding = self.embedding if self.source_embedding is None else self.source_embedding
         positions = torch.arange(source.shape[1], device=source.device)[None]
         view = View(
@@ -144,7 +163,8 @@ class Transformer(nn.Module):
             sees_all=source_lengths is None,
             key_valid=_valid(source, source_lengths),
         )
-        return self.encoder(embedding(source, positions), view, positions, taps=taps)
+        x = tap(taps, "encoder.embedding", embedding(source, positions))
+        return self.encoder(x, view, positions, taps=taps)
 
     def _remember(
         self, source: Tensor | None, source_lengths: Tensor | None, taps: Taps | None
@@ -172,6 +192,7 @@ class Transformer(nn.Module):
         """An empty state for `batch_size` rows; an encoder-decoder runs its encoder here."""
         if self.decoder is None:
             raise UserError("an encoder-only model has no next token: use fill instead of generate")
+        self._check_source(source)
         lengths = torch.zeros(batch_size, dtype=torch.long, device=self.device)
         state = TransformerState(lengths, [LayerCache() for _ in range(self.decoder.depth)])
         if self.encoder is not None:
@@ -196,10 +217,7 @@ class Transformer(nn.Module):
         batch, width = tokens.shape
         end = state.longest + width
         if end > self.context_length:
-            raise UserError(
-                f"the context is full: {state.longest} + {width} tokens exceed context_length = "
-                f"{self.context_length}"
-            )
+            self._check_room(state, width, lengths)
         view, positions, slots = self._step_view(state, width, end)
         memory_view = None
         if state.cross:
@@ -222,6 +240,17 @@ class Transformer(nn.Module):
         _advance(state, width, lengths)
         return (logits if all_positions else logits[:, -1]), state
 
+    def _check_room(self, state: TransformerState, width: int, lengths: Tensor | None) -> None:
+        """Refuse tokens beyond the context; what lies there may be padding alone."""
+        reached = state.lengths + (width if lengths is None else lengths)
+        if len(reached) and int(reached.max()) > self.context_length:
+            longest = int(reached.argmax())
+            raise UserError(
+                f"the context is full: {int(state.lengths[longest])} + "
+                f"{int(reached[longest] - state.lengths[longest])} tokens exceed context_length = "
+                f"{self.context_length}"
+            )
+
     def _step_view(
         self, state: TransformerState, width: int, end: int
     ) -> tuple[View, Tensor, Tensor | int]:
@@ -235,6 +264,8 @@ class Transformer(nn.Module):
             queries = state.lengths[:, None] + torch.arange(width, device=device)[None]
             slots = queries
         positions = queries if state.offset is None else queries + state.offset[:, None]
+        if self.config.positions == "learned":  # padding may stand beyond the table
+            positions = positions.clamp(max=self.context_length - 1)
         view = View(
             queries,
             keys,
