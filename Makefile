@@ -37,7 +37,7 @@ endif
 	@touch $@
 
 $(DEV_STAMP): $(STAMP)
-	@echo "Installing the tools for tests and checks (some 120 MB) ..."
+	@echo "Installing the tools for tests and checks (0.3 GB on the disk) ..."
 	@$(PIP) --quiet --editable '.[dev]'
 	@touch $@
 

@@ -235,7 +235,7 @@ class Game:
             f"chance is {CHANCE:.0%}. More counting does not help: the word lies too far back."
         )
         self.summary.rows.append(
-            ("word game: n-gram", f"{found.accuracy:.1%}", f"counts {ORDER} words")
+            ("word game: n-gram", f"{found.accuracy:.1%}", f"counts up to {ORDER} words in a row")
         )
 
     def train_the_gpt(self, folder: Path, recipe: Any) -> None:
