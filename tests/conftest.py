@@ -42,6 +42,8 @@ def one_thread() -> None:
 
 
 @pytest.fixture(autouse=True)
-def private_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def private_cache(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Keep token stores and downloads of tests out of the user's cache."""
     monkeypatch.setenv("BUDGIE_CACHE", str(tmp_path_factory.mktemp("cache")))
