@@ -70,6 +70,9 @@ def rms_norm(x: Tensor, epsilon: float) -> Tensor:
 def _turn(x: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
     half = cosines.shape[-1]
     first, second = x[..., :half], x[..., half : 2 * half]
+    if torch.compiler.is_compiling():  # the compiler fuses by itself, and cannot follow `out=`
+        turned = (first * cosines - second * sines, second * cosines + first * sines)
+        return torch.cat((*turned, x[..., 2 * half :]), dim=-1)
     out = torch.empty_like(x)
     torch.mul(first, cosines, out=out[..., :half]).addcmul_(second, sines, value=-1)
     torch.mul(second, cosines, out=out[..., half : 2 * half]).addcmul_(first, sines)
