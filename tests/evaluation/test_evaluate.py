@@ -10,7 +10,7 @@ import torch
 from little_models import END, OnlySteps, by_hand, make_ngram, make_store, store_of
 
 from budgerigar.errors import UserError
-from budgerigar.evaluation import evaluate, losses
+from budgerigar.evaluation import evaluate, losses, score_ids
 from budgerigar.layers.config import TransformerConfig
 from budgerigar.models.transformer import Transformer
 
@@ -157,3 +157,16 @@ def test_mistakes_are_named() -> None:
         evaluate(make_ngram(), make_store(20, False), context_length=0)
     with pytest.raises(UserError, match="token 7 does not fit"):
         evaluate(model, store_of([1, 7]))
+
+
+def test_a_model_that_sees_the_answer_has_no_loss_of_the_next_token() -> None:
+    config = TransformerConfig(assembly="encoder-only", vocab_size=6, d_model=8, n_heads=2)
+    model = Transformer(config)
+    for ask in (lambda: evaluate(model, make_store(20, False)), lambda: score_ids(model, [1, 2])):
+        with pytest.raises(UserError, match="encoder-only"):
+            ask()
+
+
+def test_a_batch_has_a_row() -> None:
+    with pytest.raises(UserError, match="batch_size = 0"):
+        evaluate(small_transformer(), make_store(20, False), batch_size=0)

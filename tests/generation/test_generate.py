@@ -223,8 +223,7 @@ def test_bad_requests_are_refused_before_anything_runs() -> None:
 def test_a_training_network_is_left_training_and_gradients_stay_on_for_the_caller() -> None:
     network = ScriptedModel(hashed_table(V), V)
     network.training = True  # type: ignore[attr-defined]
-    network.eval = lambda: setattr(network, "training", False)  # type: ignore[attr-defined]
-    network.train = lambda: setattr(network, "training", True)  # type: ignore[attr-defined]
+    network.modules = lambda: [network]  # type: ignore[attr-defined]
     seen = []
     for _ in generate_ids(network, [[0]], SamplingOptions(max_new_tokens=2)):
         seen.append((network.training, torch.is_inference_mode_enabled()))  # type: ignore[attr-defined]
@@ -234,3 +233,41 @@ def test_a_training_network_is_left_training_and_gradients_stay_on_for_the_calle
     next(stopped_early)
     stopped_early.close()  # type: ignore[attr-defined]
     assert network.training  # type: ignore[attr-defined]
+
+
+def test_one_sample_number_and_one_source_for_each_prompt() -> None:
+    network = ScriptedModel(hashed_table(V), V)
+    for wrong in ({"samples": [0]}, {"sources": [[1]]}):
+        with pytest.raises(UserError, match=r"1 (samples|sources) for 2 prompts"):
+            generate_ids(network, [[0], [1]], **wrong)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="source 0 has the token id 9"):
+        generate_ids(network, [[0]], sources=[[9]])
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("damage", [math.nan, math.inf])
+def test_logits_that_are_no_numbers_are_found_wherever_they_begin(
+    temperature: float, damage: float
+) -> None:
+    """Else a greedy choice is token 0 for ever, and a random one a token that does not exist."""
+
+    def table(history: tuple[int, ...]) -> list[float]:
+        return [0.1, damage, *[0.1] * (V - 2)] if len(history) == 4 else [1 / V] * V
+
+    options = SamplingOptions(temperature=temperature, max_new_tokens=9)
+    events = generate_ids(ScriptedModel(table, V), [[0]], options)
+    for _ in range(3):
+        next(events)
+    with pytest.raises(UserError, match="after 3 new tokens"):
+        next(events)
+
+
+@pytest.mark.parametrize("temperature", [1e-38, 1e-46, 5e-324])
+def test_the_smallest_temperatures_are_greedy(temperature: float) -> None:
+    network = ScriptedModel(hashed_table(V), V)
+
+    def tokens(value: float) -> list[int]:
+        options = SamplingOptions(temperature=value, max_new_tokens=20)
+        return [event.token for event in generate_ids(network, [[0]], options)]
+
+    assert tokens(temperature) == tokens(0)

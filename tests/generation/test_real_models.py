@@ -132,5 +132,9 @@ def test_generating_within_inference_mode_leaves_the_network_trainable() -> None
     network = Transformer(TransformerConfig(**SMALL))  # type: ignore[arg-type]
     run(network, [[1, 2]], SamplingOptions(max_new_tokens=3))
     assert network.training
+    network.embedding.eval()  # a part that is frozen stays so
+    run(network, [[1, 2]], SamplingOptions(max_new_tokens=3))
+    assert network.training
+    assert not network.embedding.training
     network(torch.tensor([[1, 2, 3]])).sum().backward()
     assert all(p.grad is not None for p in network.parameters())

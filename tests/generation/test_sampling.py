@@ -180,3 +180,17 @@ def test_options_report_every_problem_at_once() -> None:
     assert SamplingOptions(stop="x").validate().stops == ("x",)
     with pytest.raises(UserError, match="temperature"):
         SamplingOptions(temperature=math.nan).validate()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *({"top_k": 2.5}, {"max_new_tokens": 2.5}, {"seed": "one"}, {"temperature": "hot"}),
+        *({"stop": None}, {"stop": ("a", 3)}, {"top_p": math.nan}, {"top_k": True}),
+    ],
+)
+def test_values_of_another_type_are_named(wrong: dict) -> None:
+    with pytest.raises(UserError, match=next(iter(wrong))):
+        SamplingOptions(**wrong).validate()
+    numpys = SamplingOptions(seed=np.int64(3), temperature=np.float32(0.5))  # type: ignore[arg-type]
+    assert numpys.validate() is numpys

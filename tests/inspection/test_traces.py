@@ -212,6 +212,9 @@ def test_dropout_is_off_while_looking_and_on_again_after() -> None:
     model = network(tokenizer.vocab_size, dropout_attention=0.5, dropout_residual=0.5).train()
     seen = trace(model, tokenizer, STORY)
     assert model.training
+    model.embedding.eval()  # a part that is frozen stays so
+    trace(model, tokenizer, STORY)
+    assert not model.embedding.training
     model.eval()
     with torch.no_grad():
         assert torch.equal(model(torch.tensor([seen.ids]))[0], seen.logits)

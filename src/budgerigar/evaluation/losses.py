@@ -10,8 +10,7 @@ Shapes: B batch, T positions, V vocab_size; a text of n tokens has n - 1 targets
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,8 +19,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from budgerigar.errors import UserError
 from budgerigar.evaluation.windows import segments, streaming_windows
 from budgerigar.models.base import NextTokenModel
+from budgerigar.models.modes import without_dropout
 from budgerigar.models.ngram import NgramModel
 from budgerigar.models.ngram_counts import usable_context
 from budgerigar.text.batches import NOT_SCORED, Batch, evaluation_windows
@@ -58,9 +59,16 @@ def losses(
     ranks: bool = False,
 ) -> Iterator[LossBlock]:
     """Blocks that together hold every target of `store` once, in order."""
+    if getattr(network.config, "assembly", None) == "encoder-only":
+        raise UserError(
+            "an encoder-only model sees the tokens that it would have to predict, so it has no loss "
+            "of the next token; a decoder-only model has"
+        )
+    if batch_size < 1:
+        raise UserError(f"batch_size = {batch_size} must be at least 1")
     if isinstance(network, NgramModel) and forward is None and not ranks:
         return _by_lookup(network, store, context_length, streaming)
-    rows = max(1, min(batch_size, LOGITS_AT_ONCE // (context_length * network.vocab_size)))
+    rows = min(batch_size, max(1, LOGITS_AT_ONCE // (context_length * network.vocab_size)))
     place = torch.device(device) if device is not None else network.device
     if forward is None and network.context_length is not None:
         # A network of positions: one pass over a window gives all its logits.
@@ -99,7 +107,8 @@ def _by_forward(
     ranks: bool,
 ) -> Iterator[LossBlock]:
     windows = streaming_windows if streaming else evaluation_windows
-    with _looking_only(network):
+    # not inference_mode: tables that a module builds on first use would be useless in training
+    with without_dropout(network), torch.no_grad():
         for batch in windows(store, context_length, rows):
             tokens = torch.as_tensor(batch.tokens).to(device, torch.int64)
             logits = forward(tokens, **_document_fields(batch, device))
@@ -129,7 +138,7 @@ def _by_steps(
     """Segments as rows of a batch: windows cut at documents, or whole documents when streaming."""
     carried = streaming and network.context_length is None
     pieces = segments(store, None if carried else context_length, overlapping=streaming)
-    with _looking_only(network):
+    with without_dropout(network), torch.no_grad():
         for begin in range(0, len(pieces), rows):
             batch = pieces[begin : begin + rows]
             yield from _step_through(network, store, batch, context_length, device, ranks)
@@ -188,21 +197,3 @@ def measure(logits: Tensor, targets: Tensor, ranks: bool = False) -> LossBlock:
     else:
         correct = (logits.argmax(dim=1) == targets).cpu().numpy()
     return LossBlock(targets.cpu().numpy(), nats.cpu().numpy(), correct, place)
-
-
-@contextmanager
-def _looking_only(network: object) -> Iterator[None]:
-    """No gradients and no dropout; every module's mode is put back afterwards.
-
-    Not `inference_mode`: tables that a module builds on first use would be useless in training.
-    """
-    modules: Iterable[nn.Module] = network.modules() if isinstance(network, nn.Module) else ()
-    modes = [(module, module.training) for module in modules]
-    for module, _ in modes:
-        module.training = False
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        for module, mode in modes:
-            module.training = mode

@@ -30,6 +30,7 @@ from budgerigar.generation.sampling import (
     process_logits,
     processors,
 )
+from budgerigar.models.modes import without_dropout
 
 MOST_GROUPS = 8  # batches running side by side before their rows are read anew as one
 
@@ -121,7 +122,9 @@ def generate_ids(
     `sources`: ids per request, for an encoder-decoder. Stop texts need text: see `streaming`.
     """
     options = (options or SamplingOptions()).validate()
+    numbers = list(samples) if samples is not None else [0] * len(prompts)
     _check(network, prompts, options, end_ids, cached, watch)
+    _check_counts(network, len(prompts), numbers, sources)
     mask = _forbidden_mask(network, forbidden)
     loop = _Loop(
         network=network,
@@ -134,7 +137,6 @@ def generate_ids(
         show_end=show_end,
         sources=sources,
     )
-    numbers = samples if samples is not None else [0] * len(prompts)
     rows = [
         _Row(i, list(prompt), Draws(options.seed, number))
         for i, (prompt, number) in enumerate(zip(prompts, numbers, strict=True))
@@ -170,6 +172,23 @@ def _check(
         check_sinks(network, cached)
 
 
+def _check_counts(
+    network: Any, n: int, samples: list[int], sources: Sequence[Sequence[int]] | None
+) -> None:
+    """Refuse other than one sample number and one source, of ids that exist, for each prompt."""
+    for name, given in (("samples", samples), ("sources", sources)):
+        if given is not None and len(given) != n:
+            raise UserError(f"{len(given)} {name} for {n} prompts: give one for each")
+    known = getattr(network.config, "source_vocab_size", None) or network.vocab_size
+    for i, source in enumerate(sources or ()):
+        wrong = next((t for t in source if not 0 <= t < known), None)
+        if wrong is not None:
+            raise UserError(
+                f"source {i} has the token id {wrong}, which does not exist: this model's source "
+                f"has ids 0 to {known - 1}"
+            )
+
+
 def _forbidden_mask(network: Any, forbidden: np.ndarray | Tensor | None) -> Tensor | None:
     """The mask (V,) on the model's device; shorter ones are for a vocabulary padded beyond it."""
     if forbidden is None:
@@ -187,13 +206,8 @@ def _run(loop: _Loop, rows: list[_Row]) -> Iterator[Event]:
     """Yield events until every row is finished; dropout is off meanwhile."""
     if not rows or loop.options.max_new_tokens == 0:
         return
-    was_training = getattr(loop.network, "training", False)
-    if was_training:
-        loop.network.eval()
-    try:
+    with without_dropout(loop.network):
         groups = _begin(loop, rows)
-        for group in groups:
-            _check_numbers(group.logits)
         while groups:
             following: list[_Group] = []
             for group in groups:
@@ -203,18 +217,6 @@ def _run(loop: _Loop, rows: list[_Row]) -> Iterator[Event]:
                 if going:
                     following += _advance(loop, group, chosen, going)
             groups = _merge(loop, following)
-    finally:
-        if was_training:
-            loop.network.train()
-
-
-def _check_numbers(logits: Tensor) -> None:
-    """Refuse a model whose logits are not numbers (checked once, after the prompts)."""
-    if bool(logits.isnan().any()):
-        raise UserError(
-            "the model's logits are NaN (not a number): its weights are damaged. "
-            "Use an earlier checkpoint."
-        )
 
 
 # -- one step --------------------------------------------------------------------------------------
@@ -226,6 +228,7 @@ def _choose(loop: _Loop, group: _Group) -> tuple[Tensor, list[Event]]:
         chosen = choose_greedily(logits)
     else:
         chosen = choose_at_random(logits, [row.draws.next() for row in group.rows])
+    chosen = _marked(group.logits, chosen)
     p_end: Sequence[float | None] = [None] * len(group.rows)
     if loop.show_end:
         p_end = group.logits.softmax(-1)[:, sorted(loop.end_ids)].sum(-1).tolist()
@@ -233,14 +236,34 @@ def _choose(loop: _Loop, group: _Group) -> tuple[Tensor, list[Event]]:
     if loop.explain:
         why = candidates(group.logits, loop.chain, group.seen, loop.explain, greedy)
     if group.seen is not None:
-        group.seen.scatter_(1, chosen.unsqueeze(1), True)
+        group.seen.scatter_(1, chosen.clamp(min=0).unsqueeze(1), True)
     events = []
     for row, token, p, reasons in zip(group.rows, chosen.tolist(), p_end, why, strict=True):
+        if token < 0:
+            raise _damaged(row)
         row.tokens.append(token)
         row.n_new += 1
         events.append(Event(row.request, token, _finish(loop, row, token), p, reasons, row.rewound))
         row.rewound = False
     return chosen, events
+
+
+def _marked(logits: Tensor, chosen: Tensor) -> Tensor:
+    """`chosen` (B,), with -1 where the model's logits (B, V) left nothing to choose from.
+
+    A NaN or an infinite logit draws the greedy choice to itself and a random one off the end.
+    """
+    inside = chosen.clamp(max=logits.shape[-1] - 1)
+    sound = logits.gather(1, inside.unsqueeze(1)).squeeze(1).isfinite() & (inside == chosen)
+    return chosen.masked_fill(~sound, -1)
+
+
+def _damaged(row: _Row) -> UserError:
+    where = f"after {row.n_new} new tokens" if row.n_new else "after the prompt"
+    return UserError(
+        f"the model's logits are not numbers (NaN or infinite) {where}: its weights are damaged. "
+        "Use an earlier checkpoint."
+    )
 
 
 def _finish(loop: _Loop, row: _Row, token: int) -> Finish | None:

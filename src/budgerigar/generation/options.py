@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from budgerigar.errors import UserError
 from budgerigar.generation.overflow import OnOverflow
+from budgerigar.layers.settings import type_problems
 
 
 @dataclass(frozen=True)
@@ -40,27 +42,28 @@ class SamplingOptions:
 
     def validate(self) -> SamplingOptions:
         """Return self, or raise one `UserError` that lists every problem."""
-        checks = [
-            (self.max_new_tokens >= 0, "max_new_tokens must be 0 or more"),
-            (
-                self.temperature >= 0 and math.isfinite(self.temperature),
-                "temperature must be 0 (greedy) or a positive number",
-            ),
-            (self.top_k is None or self.top_k >= 1, "top_k must be 1 or more"),
-            (self.top_p is None or 0 < self.top_p <= 1, "top_p must be above 0 and at most 1"),
-            (self.min_p is None or 0 <= self.min_p <= 1, "min_p must be between 0 and 1"),
-            (
-                self.repetition_penalty > 0 and math.isfinite(self.repetition_penalty),
-                "repetition_penalty must be above 0 (1: none)",
-            ),
-            (all(self.stops), "a stop text must not be empty"),
-            (self.seed >= 0, "seed must be 0 or more"),
-            (
-                self.on_overflow in ("rewindow", "error", "sinks"),
-                "on_overflow must be 'rewindow', 'error' or 'sinks'",
-            ),
-        ]
-        wrong = [f"  - {problem}" for good, problem in checks if not good]
+        wrong = type_problems(self)
+        mistyped = {problem.split()[0] for problem in wrong}
+        for name, (holds, rule) in _RULES.items():
+            value = getattr(self, name)
+            if name not in mistyped and value is not None and not holds(value):
+                wrong.append(f"{name} = {value!r} {rule}")
         if wrong:
-            raise UserError("these sampling options cannot be used:\n" + "\n".join(wrong))
+            lines = "\n".join(f"  - {problem}" for problem in wrong)
+            raise UserError(f"these sampling options cannot be used:\n{lines}")
         return self
+
+
+_RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "max_new_tokens": (lambda n: n >= 0, "must be 0 or more"),
+    "temperature": (
+        lambda t: t >= 0 and math.isfinite(t),
+        "must be 0 (greedy) or a positive number",
+    ),
+    "top_k": (lambda k: k >= 1, "must be 1 or more"),
+    "top_p": (lambda p: 0 < p <= 1, "must be above 0 and at most 1"),
+    "min_p": (lambda p: 0 <= p <= 1, "must be between 0 and 1"),
+    "repetition_penalty": (lambda r: r > 0 and math.isfinite(r), "must be above 0 (1: none)"),
+    "stop": (lambda texts: texts != "" and all(texts), "must not be or hold an empty text"),
+    "seed": (lambda seed: seed >= 0, "must be 0 or more"),
+}

@@ -20,6 +20,8 @@ from torch import Tensor
 
 from budgerigar.generation.options import SamplingOptions
 
+LEAST_TEMPERATURE = 1e-30  # smaller ones may be 0 in float32, and 0 / 0 is no number
+
 FEW = 1024  # candidates that usually hold all that top-p keeps
 
 Process = Callable[[Tensor, Tensor | None], Tensor]
@@ -46,6 +48,7 @@ def penalise_repetition(penalty: float) -> Process:
 
 def temper(temperature: float) -> Process:
     """Divide by the temperature; the largest becomes 0 first, so a tiny one cannot overflow."""
+    temperature = max(temperature, LEAST_TEMPERATURE)
     return lambda logits, _: (logits - logits.amax(-1, keepdim=True)) / temperature
 
 

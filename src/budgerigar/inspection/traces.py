@@ -28,6 +28,7 @@ from budgerigar.inspection.names import parse_head
 from budgerigar.layers.attention import Attention, AttentionSteps
 from budgerigar.layers.taps import Taps
 from budgerigar.layers.visibility import View
+from budgerigar.models.modes import without_dropout
 
 if TYPE_CHECKING:
     from budgerigar.inspection.links import Links
@@ -302,19 +303,12 @@ def run(
     network: Any, inputs: dict[str, Tensor], record: Sequence[str] = ("*",)
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """One forward pass without dropout -> logits (1,T,V) and the recorded values by name."""
-    training = bool(getattr(network, "training", False))
-    if training:
-        network.eval()
-    try:
-        with torch.no_grad():
-            if not hasattr(network, "forward"):
-                state = network.start(1)
-                return network.step(inputs["tokens"], state, all_positions=True)[0], {}
-            taps = Taps(record=(*(f"*_attention.{part}" for part in _PARTS), *record))
-            return network.forward(**inputs, taps=taps), taps.values
-    finally:
-        if training:
-            network.train()
+    with without_dropout(network), torch.no_grad():
+        if not hasattr(network, "forward"):
+            state = network.start(1)
+            return network.step(inputs["tokens"], state, all_positions=True)[0], {}
+        taps = Taps(record=(*(f"*_attention.{part}" for part in _PARTS), *record))
+        return network.forward(**inputs, taps=taps), taps.values
 
 
 def array(tensor: Tensor) -> np.ndarray:

@@ -7,6 +7,7 @@ or one of several (`|`). Imports no torch.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from functools import cache
 from numbers import Integral, Real
 from types import UnionType
@@ -98,9 +99,9 @@ def _misfit(option: Any, value: Any) -> str:
         choices = get_args(option)
         fits = isinstance(value, str) and value in choices
         return "" if fits else ", ".join(map(str, choices))
-    if get_origin(option) is tuple:
-        inner = get_args(option)[0]
-        fits = isinstance(value, tuple) and not any(_complaint(inner, item) for item in value)
+    if get_origin(option) in (tuple, Sequence):
+        inner, several = get_args(option)[0], isinstance(value, get_origin(option))
+        fits = several and not any(_complaint(inner, item) for item in value)
         return "" if fits else f"a list ({_misfit(inner, object())} each)"
     number = isinstance(value, Real) and not isinstance(value, bool)
     fits, name = {
