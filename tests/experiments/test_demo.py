@@ -172,3 +172,27 @@ def test_the_word_game_from_start_to_end(tmp_path: Path) -> None:
     second = demo(quick=True, folder=tmp_path, screen=again, threads=1)
     assert "earlier demo" in out_again.getvalue()
     assert second.rows[1][1] == summary.rows[1][1]
+
+
+def test_without_a_network_the_real_text_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from budgerigar.errors import UserError
+    from budgerigar.experiments.demo import Summary, _closing
+    from budgerigar.experiments.demo_text import real_text
+
+    def unreachable(text: object) -> None:
+        raise UserError("there is no network")
+
+    monkeypatch.setattr("budgerigar.training.corpora.gather_corpus", unreachable)
+    on, out = screen()
+    summary = Summary()
+    real_text(on, tmp_path / "run", {}, summary)
+    assert "could not be fetched, so this part is left out" in out.getvalue()
+    assert "there is no network" in out.getvalue()
+    _closing(on, summary, tmp_path, quick=False)
+    closing = out.getvalue().split("Three commands")[1]
+    commands = [line.split() for line in closing.split("\n") if line.startswith("  budgie")]
+    assert commands[0] == ["budgie", "train", "your.txt"]
+    assert len(commands) == 3
+    assert "demo-shakespeare" not in closing

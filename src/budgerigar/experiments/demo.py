@@ -45,6 +45,8 @@ class Summary:
 
     rows: list[tuple[str, ...]] = field(default_factory=list)
     pictures: list[Path] = field(default_factory=list)
+    writer: Path | None = None
+    """the run that learnt the real text, if that part was done"""
     first_look: float | None = None
     """seconds from the start of the demo to the first weights of a trained network on the screen"""
 
@@ -101,6 +103,10 @@ def _closing(screen: Screen, summary: Summary, folder: Path, quick: bool) -> Non
     screen.heading("What you have seen")
     if summary.rows:
         screen.show(results_table([("", "result", "how"), *summary.rows]))
+    if summary.first_look is not None:
+        screen.say(
+            f"First weights of the model in training: after {summary.first_look:.0f} seconds."
+        )
     if summary.pictures:
         screen.line(Text("Pictures", style="bold"))
         for path in summary.pictures:
@@ -109,14 +115,19 @@ def _closing(screen: Screen, summary: Summary, folder: Path, quick: bool) -> Non
     screen.line(Text("Three commands to type next", style="bold"))
     words = folder / "demo-words"
     look = f'budgie look {words} "Xuanyuan has a budgerigar ; it has green feathers ."'
-    last = "budgie demo" if quick else f'budgie generate {folder / "demo-shakespeare"} "ROMEO:"'
+    if summary.writer is not None:
+        third = (f'budgie generate {summary.writer} "ROMEO:"', "let it write")
+    elif quick:
+        third = ("budgie demo", "the real text as well")
+    else:
+        third = (f'budgie generate {words} "Mei has a"', "let the word game's model tell a story")
     for command, what in (
         (
             "budgie train your.txt",
             "your own text: it makes a plan, trains ten minutes, says how it did",
         ),
         (look, "any sentence: what each head looks at, in numbers"),
-        (last, "the real text as well" if quick else "let it write"),
+        third,
     ):
         screen.line(Text.assemble("  ", (command, "bold green")))
         screen.line(Text(f"      {what}", style="dim"))

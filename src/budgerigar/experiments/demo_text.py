@@ -49,6 +49,7 @@ def real_text(screen: Screen, folder: Path, settings: Mapping[str, Any], summary
     screen.line("")
     if not fresh:
         screen.say(f"It was trained by an earlier demo ({folder}); delete that folder to watch.")
+    summary.writer = folder
     _conclude(screen, done, folder, summary)
 
 
