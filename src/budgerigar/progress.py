@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 _quiet = False
+_bars: Any = None  # the one live display; a job inside a job is another line of it
 
 
 def set_quiet(quiet: bool) -> None:
@@ -27,8 +28,12 @@ def is_quiet() -> bool:
 
 def note(text: str) -> None:
     """Print one remark on stderr."""
-    if not _quiet:
+    if _quiet:
+        return
+    if _bars is None:
         print(text, file=sys.stderr, flush=True)
+    else:  # above the live lines, without breaking them
+        _bars.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def shown() -> bool:
@@ -62,13 +67,30 @@ def track(description: str, total: float | None = None, unit: str = "it") -> Ite
     if not shown():
         yield Tracker()
         return
+    global _bars
+    if _bars is not None:
+        task = _bars.add_task(description, total=total, info="", unit=unit)
+        try:
+            yield Tracker(_bars, task)
+        finally:
+            _bars.remove_task(task)
+        return
+    with _new_bars() as _bars:
+        try:
+            yield Tracker(_bars, _bars.add_task(description, total=total, info="", unit=unit))
+        finally:
+            bars, _bars = _bars, None
+            bars.stop()
+
+
+def _new_bars() -> Any:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
     from rich.text import Text
 
     class Speed(ProgressColumn):
         def render(self, task: Any) -> Text:
-            return Text(f"{task.speed:,.0f} {unit}/s" if task.speed else "")
+            return Text(f"{task.speed:,.0f} {task.fields['unit']}/s" if task.speed else "")
 
     columns = [
         TextColumn("{task.description}"),
@@ -78,6 +100,4 @@ def track(description: str, total: float | None = None, unit: str = "it") -> Ite
         Speed(),
         TimeRemainingColumn(compact=True),
     ]
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(description, total=total, info="")
-        yield Tracker(bar, task)
+    return Progress(*columns, console=Console(stderr=True), transient=True)

@@ -12,6 +12,7 @@ from budgerigar.errors import UserError
 from budgerigar.formats.checkpoints import read_latest_checkpoint
 from budgerigar.formats.metrics import cut_metrics, read_metrics
 from budgerigar.formats.tensors import read_tensors
+from budgerigar.layers.config import TransformerConfig
 from budgerigar.training.flight_recorder import TrainingFailedError
 from budgerigar.training.loop import Loop
 from budgerigar.training.signals import StopRequest
@@ -197,3 +198,34 @@ def test_full_disk_during_a_checkpoint_keeps_the_one_before(
     assert checkpoint.step == 4
     names = [p.name for p in Path(loop.folder.path / "checkpoints").iterdir()]
     assert not [n for n in names if n.endswith(".partial")]
+
+
+def test_bfloat16_trains_close_to_float32(make_loop: Any) -> None:
+    exact, rough = make_loop("exact"), make_loop("rough", precision="bfloat16")
+    torch.manual_seed(1)
+    run(exact)
+    torch.manual_seed(1)
+    run(rough)
+    losses = [
+        [e["loss"] for e in read_metrics(x.folder.metrics_path, "step")] for x in (exact, rough)
+    ]
+    assert losses[0] == pytest.approx(losses[1], rel=0.02)
+    assert losses[0] != losses[1]
+    assert all(t.dtype == torch.float32 for t in read_tensors(rough.folder.weights_path).values())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_compiling_changes_no_name_and_little_else(make_loop: Any) -> None:
+    model = TransformerConfig(
+        vocab_size=17, context_length=16, d_model=16, n_layers=1, n_heads=2, norm="rms",
+        norm_bias=False, qk_norm="head", activation="squared-relu",
+    )  # fmt: skip
+    plain = make_loop("plain", model=model)
+    run(plain)
+    compiled = make_loop("compiled", model=model, compile=True)
+    run(compiled)
+    files = [read_tensors(x.folder.weights_path) for x in (plain, compiled)]
+    assert files[0].keys() == files[1].keys()
+    for name, tensor in files[0].items():
+        torch.testing.assert_close(files[1][name], tensor, rtol=1e-3, atol=1e-4)

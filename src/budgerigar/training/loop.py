@@ -87,6 +87,7 @@ class Loop:
         self._read_every = 1 if compute.device.type == "cpu" else settings.log_every
         self._unread: list[tuple[int, Tensor, Tensor, list[dict[str, Any]], float]] = []
         self._last_checkpoint: int | None = None
+        self._shown_at = 0.0
         self.best_evaluation: Any = None  # of the weights in model.safetensors, where known
         self._metrics: MetricsFile
 
@@ -97,9 +98,8 @@ class Loop:
         self._metrics = MetricsFile(self.folder.metrics_path)
         started = time.perf_counter() - self.standing.seconds
         settings, standing = self.settings, self.standing
-        title = "training"
         try:
-            with progress.track(title, total=standing.total_steps, unit="steps") as job:
+            with progress.track("training", total=standing.total_steps, unit="steps") as job:
                 job.advance(standing.step)
                 if self._last_checkpoint is None:
                     self.save()
@@ -230,13 +230,18 @@ class Loop:
         )
 
     def _show(self, job: Any) -> None:
-        if not progress.shown():
+        """Redraw the live line, at most ten times a second."""
+        now = time.perf_counter()
+        if not progress.shown() or now - self._shown_at < 0.1:
             return
+        self._shown_at = now
         standing = self.standing
-        best = "" if standing.best_loss is None else f"{standing.best_loss:.3f}"
-        recent = self.spikes.mean or 0.0
-        fields = {"loss": f"{recent:.3f}"} | ({"best": best} if best else {})
-        job.advance(1, **fields, speed=f"{self.pace.tokens_per_second():,.0f} tokens/s")
+        fields = {"step": f"{standing.step:,}/{standing.total_steps:,}"}
+        fields["loss"] = f"{self.spikes.mean or 0.0:.3f}"
+        if standing.best_loss is not None:
+            fields["best"] = f"{standing.best_loss:.3f}"
+        speed = f"{self.pace.tokens_per_second():,.0f} tokens/s"
+        job.advance(standing.step - job.done, **fields, speed=speed)
 
     # -- between steps --------------------------------------------------------------------------
 

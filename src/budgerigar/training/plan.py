@@ -23,7 +23,7 @@ DEFAULT_MINUTES = 10.0
 
 # (d_model, n_layers, n_heads), from 0.1 to 85 million parameters inside the layers.
 SIZES = (
-    (64, 2, 2), (96, 3, 3), (128, 4, 4), (192, 4, 6), (256, 6, 8), (384, 6, 6), (512, 8, 8),
+    (64, 2, 2), (96, 4, 3), (128, 4, 4), (192, 4, 6), (256, 6, 8), (384, 6, 6), (512, 8, 8),
     (768, 12, 12),
 )  # fmt: skip
 
@@ -114,7 +114,9 @@ def _base_recipe() -> Recipe:
     """What is the same in every plan: the modern small model of the recipe `shakespeare`."""
     recipe = load_recipe("shakespeare")
     text = {"corpus": None, "tokenizer": "auto", "documents": "auto"}
-    return recipe.replace(about="planned by budgie train", text=text, training={"steps": None})
+    return recipe.replace(
+        about="planned by budgie train", text=text, training={"steps": None, "minutes": None}
+    )
 
 
 def shape_of(run: Any) -> dict[str, Any]:
@@ -183,7 +185,7 @@ def inner_parameters(size: tuple[int, int, int]) -> int:
 
 def _context(corpus: Any, d_model: int) -> int:
     """A power of two: documents should mostly fit, larger models can use more."""
-    wanted = 64 if d_model < 128 else 128 if d_model < 384 else 256
+    wanted = 64 if d_model < 96 else 128 if d_model < 384 else 256
     if corpus.n_documents:
         mean = corpus.train.n_tokens / max(0.9 * corpus.n_documents, 1)
         wanted = min(max(2 ** math.ceil(math.log2(max(1.5 * mean, 2))), 64), 256)
@@ -227,7 +229,7 @@ def _settled(
         "steps": steps,
         "evaluate_every": max(steps // 20, 1),
         "sample_every": max(steps // 5, 1),
-        "patience": 6,
+        "patience": 6 if steps >= 100 else None,
         "evaluation_tokens": _evaluation_tokens(corpus, minutes, per_second),
     }
     recipe = override(
