@@ -57,5 +57,5 @@ def test_nothing_to_score() -> None:
 
 
 def test_a_foreign_id_is_named() -> None:
-    with pytest.raises(UserError, match="id 6 is outside"):
+    with pytest.raises(UserError, match="token id 6 does not exist"):
         score_ids(make_ngram(), [1, 6])

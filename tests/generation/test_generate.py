@@ -240,7 +240,7 @@ def test_one_sample_number_and_one_source_for_each_prompt() -> None:
     for wrong in ({"samples": [0]}, {"sources": [[1]]}):
         with pytest.raises(UserError, match=r"1 (samples|sources) for 2 prompts"):
             generate_ids(network, [[0], [1]], **wrong)  # type: ignore[arg-type]
-    with pytest.raises(UserError, match="source 0 has the token id 9"):
+    with pytest.raises(UserError, match="token id 9 in source 0"):
         generate_ids(network, [[0]], sources=[[9]])
 
 

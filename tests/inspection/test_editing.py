@@ -139,3 +139,10 @@ def test_user_mistakes(model: Transformer) -> None:
         wrong.forward(TOKENS)
     with pytest.raises(UserError, match="kind='cross'"):
         edited_network(model, "L0.H0", kind="cross")
+
+
+def test_copies_of_a_view(model: Transformer) -> None:
+    edited = edited_network(model, "L0.H1")
+    with torch.no_grad():
+        for copied in (copy.copy(edited), copy.deepcopy(edited)):
+            assert torch.equal(copied(TOKENS), edited(TOKENS))

@@ -7,8 +7,12 @@ import pytest
 import torch
 from toy import STORY, network, single_bytes, words
 
+from budgerigar.errors import UserError
+from budgerigar.evaluation import score_ids
 from budgerigar.inspection import trace
 from budgerigar.inspection.surprise import surprise, surprise_text
+from budgerigar.models.configs import NgramConfig
+from budgerigar.models.ngram import NgramModel
 
 
 def test_nats_ranks_and_likeliest_by_hand() -> None:
@@ -16,7 +20,7 @@ def test_nats_ranks_and_likeliest_by_hand() -> None:
     tokens = surprise(logits, [0, 1, 2], ["a", "b", "c"], top=2)
     assert tokens[0].nats is None
     assert tokens[1].nats == pytest.approx(-np.log(0.2))
-    assert (tokens[1].rank, tokens[2].rank) == (2, 2)
+    assert (tokens[1].rank, tokens[2].rank) == (2, 3)  # of equals the lower id is first
     assert tokens[2].probability == pytest.approx(0.25)
     assert tokens[1].likeliest[0] == (0, pytest.approx(0.7))
     assert tokens[2].entropy == pytest.approx(-(0.5 * np.log(0.5) + 0.5 * np.log(0.25)))
@@ -69,3 +73,22 @@ def test_running_text_keeps_the_blanks_of_the_text() -> None:
     seen = trace(network(tokenizer.vocab_size), tokenizer, STORY, start_id=0)
     assert "".join(seen.spelling.pieces[1:]) == STORY
     assert seen.spelling.pieces[0] == "<end>"
+
+
+def test_ranks_are_those_of_scoring_also_among_equals() -> None:
+    """What an n-gram never saw is all equally likely."""
+    tokenizer = words()
+    ids = tokenizer.encode(STORY)
+    ngram = NgramModel.fit(np.array(ids[:9]), NgramConfig(tokenizer.vocab_size, 2))
+    for model in (ngram, network(tokenizer.vocab_size)):
+        tokens = trace(model, tokenizer, ids).surprise()
+        scored = score_ids(model, ids)
+        assert [t.rank for t in tokens[1:]] == scored.ranks.tolist()
+        assert [t.nats for t in tokens[1:]] == pytest.approx(scored.nats.tolist(), abs=1e-5)
+
+
+def test_what_an_encoder_sees_cannot_surprise_it() -> None:
+    tokenizer = words()
+    model = network(tokenizer.vocab_size, assembly="encoder-only")
+    with pytest.raises(UserError, match="encoder-only"):
+        trace(model, tokenizer, STORY).surprise()

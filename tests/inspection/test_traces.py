@@ -10,7 +10,7 @@ import torch
 from toy import STORY, network, words
 
 from budgerigar.errors import UserError
-from budgerigar.inspection import trace
+from budgerigar.inspection import edited_network, trace
 from budgerigar.layers.config import LayerPattern
 from budgerigar.layers.taps import Taps
 
@@ -283,3 +283,40 @@ def test_a_model_without_attention_still_shows_surprise() -> None:
     assert len(seen.surprise()) == len(ids)
     with pytest.raises(UserError, match="no attention"):
         seen.attention("L0.H0")
+
+
+def test_documents_of_an_ngram() -> None:
+    from budgerigar.models.configs import NgramConfig
+    from budgerigar.models.ngram import NgramModel
+
+    tokenizer = words()
+    ids = tokenizer.encode(STORY)
+    model = NgramModel.fit(np.array([0, *ids]), NgramConfig(tokenizer.vocab_size, 3), end_id=0)
+    both = trace(model, tokenizer, [0, *ids, 0, *ids[:5]], start_id=0)
+    alone = trace(model, tokenizer, [0, *ids[:5]], start_id=0)
+    assert torch.equal(both.logits[-6:], alone.logits)
+
+
+def test_ids_and_sources_that_the_model_does_not_have() -> None:
+    tokenizer = words()
+    model = network(tokenizer.vocab_size)
+    both = network(tokenizer.vocab_size, assembly="encoder-decoder")
+    for wrong in (999, -1):
+        with pytest.raises(UserError, match=f"token id {wrong} does not exist"):
+            trace(model, tokenizer, [1, wrong])
+        with pytest.raises(UserError, match=f"token id {wrong} in the source"):
+            trace(both, tokenizer, [1], source=[wrong])
+        with pytest.raises(UserError, match=f"token id {wrong} in the reference"):
+            edited_network(model, "L0.H0", "mean", reference=[wrong])
+    with pytest.raises(UserError, match="reads no source"):
+        trace(model, tokenizer, [1, 2], source=[1])
+
+
+def test_a_trace_of_an_edited_view_knows_when_the_model_changed() -> None:
+    tokenizer = words()
+    model = network(tokenizer.vocab_size)
+    seen = trace(edited_network(model, "L0.H0"), tokenizer, STORY)
+    with torch.no_grad():
+        model.embedding.tokens.weight.add_(1.0)
+    with pytest.raises(UserError, match="make a new trace"):
+        seen.attention("L1.H0")

@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from budgerigar.errors import UserError
 from budgerigar.models.configs import NgramConfig
 from budgerigar.models.ngram import NgramModel
 
@@ -54,3 +55,9 @@ def test_contexts_end_where_the_document_opened() -> None:
 def test_without_a_token_the_most_probable_one() -> None:
     told = NgramModel.fit(np.array([1, 2] * 9), NgramConfig(3, 3)).explain([2, 1])
     assert told.token == 2
+
+
+def test_tokens_that_do_not_exist_are_refused() -> None:
+    for context, token in (([0, 7], None), ([0], 7), ([-1], 0)):
+        with pytest.raises(UserError, match="does not exist"):
+            model().explain(context, token)

@@ -189,11 +189,16 @@ def measure(logits: Tensor, targets: Tensor, ranks: bool = False) -> LossBlock:
     nats = nn.functional.cross_entropy(logits, targets, reduction="none").double()
     place: NDArray[np.int64] | None = None
     if ranks:
-        own = logits.gather(1, targets[:, None])
-        ids = torch.arange(logits.shape[1], device=logits.device)
-        ahead = (logits > own) | ((logits == own) & (ids < targets[:, None]))
-        place = (1 + ahead.sum(dim=1)).cpu().numpy()
+        place = ranks_of(logits, targets).cpu().numpy()
         correct = place == 1
     else:
         correct = (logits.argmax(dim=1) == targets).cpu().numpy()
     return LossBlock(targets.cpu().numpy(), nats.cpu().numpy(), correct, place)
+
+
+def ranks_of(logits: Tensor, targets: Tensor) -> Tensor:
+    """Ranks (m,) of `targets` (m,) among logits (m, V): 1 is the largest, ties by their ids."""
+    own = logits.gather(1, targets[:, None])
+    ids = torch.arange(logits.shape[1], device=logits.device)
+    ahead = (logits > own) | ((logits == own) & (ids < targets[:, None]))
+    return 1 + ahead.sum(dim=1)

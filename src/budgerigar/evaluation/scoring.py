@@ -8,10 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from budgerigar.errors import UserError
 from budgerigar.evaluation.evaluate import DEFAULT_CONTEXT_LENGTH
 from budgerigar.evaluation.losses import losses
-from budgerigar.models.base import NextTokenModel
+from budgerigar.models.base import NextTokenModel, check_ids
 from budgerigar.text.store import TokenStore
 
 
@@ -34,9 +33,7 @@ def score_ids(
     than the context are read in windows that overlap by half.
     """
     given = list(ids) if start_id is None else [start_id, *ids]
-    wrong = next((i for i in given if not 0 <= i < network.vocab_size), None)
-    if wrong is not None:
-        raise UserError(f"id {wrong} is outside the vocabulary of {network.vocab_size} tokens")
+    check_ids(given, network.vocab_size)
     if len(given) < 2:
         return TokenScores(np.zeros(0), np.zeros(0, dtype=np.int64))
     length = network.context_length or DEFAULT_CONTEXT_LENGTH

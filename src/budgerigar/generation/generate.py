@@ -30,6 +30,7 @@ from budgerigar.generation.sampling import (
     process_logits,
     processors,
 )
+from budgerigar.models.base import check_ids
 from budgerigar.models.modes import without_dropout
 
 MOST_GROUPS = 8  # batches running side by side before their rows are read anew as one
@@ -155,16 +156,10 @@ def _check(
     """Refuse what cannot be run, before anything runs."""
     if options.stops and watch is None:
         raise UserError("stop texts are matched on text: use stream_text or generate_texts")
-    vocab_size = network.vocab_size
     for i, prompt in enumerate(prompts):
         if not prompt:
             raise UserError(f"prompt {i} has no tokens: give at least one to start from")
-        wrong = next((t for t in (*prompt, *end_ids) if not 0 <= t < vocab_size), None)
-        if wrong is not None:
-            raise UserError(
-                f"token id {wrong} does not exist: this model knows ids 0 to {vocab_size - 1}. "
-                "The text was probably encoded with another model's tokenizer."
-            )
+        check_ids((*prompt, *end_ids), network.vocab_size)
         context = network.context_length
         if options.on_overflow == "error" and context is not None and len(prompt) > context:
             raise refuse_overflow(len(prompt), context, 0)
@@ -181,12 +176,7 @@ def _check_counts(
             raise UserError(f"{len(given)} {name} for {n} prompts: give one for each")
     known = getattr(network.config, "source_vocab_size", None) or network.vocab_size
     for i, source in enumerate(sources or ()):
-        wrong = next((t for t in source if not 0 <= t < known), None)
-        if wrong is not None:
-            raise UserError(
-                f"source {i} has the token id {wrong}, which does not exist: this model's source "
-                f"has ids 0 to {known - 1}"
-            )
+        check_ids(source, known, f"source {i}")
 
 
 def _forbidden_mask(network: Any, forbidden: np.ndarray | Tensor | None) -> Tensor | None:

@@ -19,6 +19,7 @@ from torch import Tensor
 from budgerigar.errors import UserError
 from budgerigar.inspection.names import parse_heads
 from budgerigar.layers.taps import Replacement, Taps
+from budgerigar.models.base import check_ids
 
 How = Literal["zero", "mean", "resample"]
 _HOWS = ("zero", "mean", "resample")
@@ -142,7 +143,11 @@ class EditedNetwork:
 
     def __getattr__(self, name: str) -> Any:
         # config, vocab_size, context_length, device, roll, parameters …: as the original
-        return getattr(self.__dict__["network"], name)
+        if (
+            name.startswith("__") or name == "network"
+        ):  # copying asks for these before there is a network
+            raise AttributeError(name)
+        return getattr(self.network, name)
 
     def __call__(self, *args: Any, **named: Any) -> Tensor:
         return self.forward(*args, **named)
@@ -233,6 +238,7 @@ def _reference(network: Any, names: list[str], ids: Sequence[int]) -> dict[str, 
 
     if not ids:
         raise UserError("the reference text is empty; mean and resample need at least one token")
+    check_ids(ids, network.vocab_size, "the reference text")
     if getattr(network, "encoder", None) is not None and network.decoder is not None:
         raise UserError("an encoder-decoder's heads can be switched off with how='zero' only")
     tokens = torch.tensor([list(ids)[: network.context_length]], device=network.device)

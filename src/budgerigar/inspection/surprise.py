@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from budgerigar.evaluation.losses import ranks_of
 from budgerigar.inspection.labels import pad
 from budgerigar.inspection.palette import Depth
 from budgerigar.inspection.terminal import coloured_text
@@ -56,6 +57,7 @@ def surprise(
     found = [TokenSurprise(0, ids[0], labels[0], pieces[0], None, None, None, None, ())]
     for position in range(1, len(ids)):  # a row at a time: (T,V) in float64 may not fit
         row = torch.log_softmax(logits[position - 1].double(), dim=-1)
+        target = torch.tensor([ids[position]], device=logits.device)
         nats = -float(row[ids[position]])
         # a vocabulary smaller than `top` gives what it has
         best = torch.topk(row, min(top, row.shape[-1]))
@@ -68,7 +70,7 @@ def surprise(
                 pieces[position],
                 nats,
                 float(np.exp(-nats)),
-                1 + int((row > row[ids[position]]).sum()),
+                int(ranks_of(logits[position - 1 : position], target)),
                 -float((chances * torch.nan_to_num(row, neginf=0.0)).sum()),
                 tuple(
                     (int(token), float(np.exp(value)))

@@ -28,6 +28,7 @@ from budgerigar.inspection.names import parse_head
 from budgerigar.layers.attention import Attention, AttentionSteps
 from budgerigar.layers.taps import Taps
 from budgerigar.layers.visibility import View
+from budgerigar.models.base import check_ids
 from budgerigar.models.modes import without_dropout
 
 if TYPE_CHECKING:
@@ -221,6 +222,11 @@ class Trace:
         """Nats, rank and the likeliest `top` tokens of each position, all from the one pass."""
         from budgerigar.inspection.surprise import surprise
 
+        if getattr(self.network.config, "assembly", None) == "encoder-only":
+            raise UserError(
+                "an encoder-only model sees the tokens that it would have to predict, so none of "
+                "them can surprise it; a decoder-only model has surprises"
+            )
         return surprise(self.logits, self.ids, self.labels, top, self.spelling.pieces)
 
     # -- pictures --------------------------------------------------------------------------------
@@ -278,6 +284,7 @@ def trace(
     values to keep beside those that attention needs. name: the model's, for titles.
     """
     ids, added = _ids(tokenizer, text_or_ids, start_id)
+    check_ids(ids, network.vocab_size)
     spelling = spell(tokenizer, ids)
     limit = getattr(network, "context_length", None)
     if limit is not None and len(ids) > limit:
@@ -290,10 +297,13 @@ def trace(
     if source is not None:
         reader = source_tokenizer or tokenizer
         source_ids, _ = _ids(reader, source, None)
+        known = getattr(network.config, "source_vocab_size", None) or network.vocab_size
+        check_ids(source_ids, known, "the source")
         source_spelling = spell(reader, source_ids)
         inputs["source"] = torch.tensor([source_ids], device=network.device)
-    if start_id is not None and ids.count(start_id) > 1 and hasattr(network, "forward"):
-        inputs |= _documents(inputs["tokens"], start_id)
+    attends = any(getattr(network, stack, None) is not None for stack in ("encoder", "decoder"))
+    if start_id is not None and ids.count(start_id) > 1 and attends:
+        inputs |= _documents(inputs["tokens"], start_id)  # an n-gram sees for itself
     logits, values = run(network, inputs, record)
     sites = sites_of(network, inputs, values, spelling, source_spelling)
     return Trace(network, ids, spelling, logits[0], values, sites, name, added, inputs)
@@ -379,6 +389,6 @@ def sites_of(
 
 def _version(network: Any) -> int:
     """Grows with every change of a weight in place: training, loading."""
-    if not isinstance(network, torch.nn.Module):
-        return 0
-    return sum(p._version for p in network.parameters() if not p.is_inference())
+    parameters = getattr(network, "parameters", None)  # an n-gram has none; views have the model's
+    found = parameters() if callable(parameters) else ()
+    return sum(p._version for p in found if not p.is_inference())

@@ -9,10 +9,13 @@ Shapes: B batch, T positions, V vocab_size.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Protocol, Self, runtime_checkable
 
 import torch
 from torch import Tensor
+
+from budgerigar.errors import UserError
 
 
 @runtime_checkable
@@ -83,3 +86,13 @@ class NextTokenModel(Protocol):
         text into steps gives the same logits.
         """
         ...
+
+
+def check_ids(ids: Iterable[int], vocab_size: int, where: str = "") -> None:
+    """`UserError` for the first id that a vocabulary of that size lacks; `where`: found in what."""
+    wrong = next((i for i in ids if not 0 <= i < vocab_size), None)
+    if wrong is not None:
+        raise UserError(
+            f"token id {wrong}{where and f' in {where}'} does not exist: this model knows ids 0 to "
+            f"{vocab_size - 1}. The text was probably encoded with another model's tokenizer."
+        )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from budgerigar.models.base import check_ids
 from budgerigar.models.ngram_counts import look_up, usable_context
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class Explanation:
 
 def explain(model: NgramModel, context: Sequence[int], token: int | None = None) -> Explanation:
     """See `NgramModel.explain`."""
+    check_ids([*context, *([] if token is None else [token])], model.vocab_size)
     tokens = np.asarray(context, dtype=np.int64)
     room = int(usable_context(tokens, model.end_id)[-1])
     tokens = tokens[len(tokens) - min(room, model.config.order - 1) :]
