@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -16,7 +14,6 @@ from typing import Any
 import pytest
 import torch
 
-from budgerigar import progress
 from budgerigar.errors import UserError
 from budgerigar.formats.checkpoints import read_latest_checkpoint
 from budgerigar.formats.metrics import read_metrics
@@ -36,17 +33,6 @@ SETTINGS: dict[str, Any] = {
         "optimizer": "muon", "average": "ema", "threads": 1, "sample_tokens": 8, "seed": 5,
     },
 }  # fmt: skip
-
-WORKER = """
-import json, sys
-from budgerigar.training.recipe import recipe_from_dict
-from budgerigar.training.run import train
-out, text, settings, resume = sys.argv[1], sys.argv[2], json.loads(sys.argv[3]), sys.argv[4]
-if resume == "yes":
-    train(resume=out)
-else:
-    train(recipe_from_dict(settings), [text], out=out)
-"""
 
 
 @pytest.fixture
@@ -129,40 +115,19 @@ def test_a_run_without_a_checkpoint_starts_from_its_beginning(tmp_path: Path, te
     assert_same_run(tmp_path / "whole", tmp_path / "run")
 
 
-def worker(text: Path, out: Path, resume: bool) -> subprocess.Popen[str]:
-    arguments = [str(out), str(text), json.dumps(SETTINGS), "yes" if resume else "no"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(
-        [sys.executable, "-c", WORKER, *arguments],
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment,
-    )  # fmt: skip
-
-
-@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
-def test_sigterm_saves_and_says_how_to_go_on(tmp_path: Path, text: Path) -> None:
-    start(text, tmp_path / "whole")
-    out = tmp_path / "run"
-    process = worker(text, out, resume=False)
-    while not read_metrics(out / "metrics.jsonl", "evaluation") and process.poll() is None:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGTERM)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 0, said
-    found = read_latest_checkpoint(out)
-    assert found is not None
-    if found.step < 30:  # else it was quicker than the signal
-        assert f"--resume {out}" in said
-        train(resume=out)
-    assert_same_run(tmp_path / "whole", out)
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
 
 
 def forked(text: Path, out: Path, resume: bool) -> int:
-    """Train in a process of its own that has torch loaded already; returns its number."""
+    """Train in a process of its own that has torch loaded already; returns its number.
+
+    What it says on stderr goes to the file `said` beside the run.
+    """
     number = os.fork()
     if number:
         return number
     try:
-        progress.set_quiet(True)
+        sys.stderr = open(out.parent / "said", "a", buffering=1)  # noqa: SIM115
         if resume:
             train(resume=out)
         else:
@@ -226,7 +191,22 @@ def kill_until(text: Path, tmp_path: Path, least: int, seed: int) -> tuple[int, 
     return kills, in_write
 
 
-needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+@needs_fork
+def test_sigterm_saves_and_says_how_to_go_on(tmp_path: Path, text: Path) -> None:
+    start(text, tmp_path / "whole")
+    out = tmp_path / "run"
+    number = forked(text, out, resume=False)
+    while not read_metrics(out / "metrics.jsonl", "evaluation"):
+        time.sleep(0.005)
+    os.kill(number, signal.SIGTERM)
+    _, status = os.waitpid(number, 0)
+    assert status == 0
+    found = read_latest_checkpoint(out)
+    assert found is not None
+    if found.step < 30:  # else it was quicker than the signal
+        assert f"--resume {out}" in (tmp_path / "said").read_text()
+        train(resume=out)
+    assert_same_run(tmp_path / "whole", out)
 
 
 @needs_fork

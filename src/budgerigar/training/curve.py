@@ -104,11 +104,11 @@ def _lines(scale: _Scale, lines: Mapping[str, float]) -> list[str]:
 def _legend(held_out: Points, training: Points) -> list[str]:
     entries = [("#d1495b", "held-out text")] if held_out else []
     entries += [("#7a9cc6", "training text")] if training else []
-    x, top = WIDTH - RIGHT + 8, HEIGHT - BOTTOM - 18  # below the names of the lines
+    x, top = WIDTH - RIGHT + 8, HEIGHT - BOTTOM + 18  # below the names of the lines
     return [
-        f'<line x1="{x}" x2="{x + 22}" y1="{top + 18 * n}" y2="{top + 18 * n}" '
+        f'<line x1="{x}" x2="{x + 22}" y1="{top + 15 * n}" y2="{top + 15 * n}" '
         f'stroke="{colour}" stroke-width="2.4"/>'
-        f'<text x="{x + 28}" y="{top + 4 + 18 * n}">{name}</text>'
+        f'<text x="{x + 28}" y="{top + 4 + 15 * n}">{name}</text>'
         for n, (colour, name) in enumerate(entries)
     ]
 
