@@ -155,3 +155,25 @@ def test_start_from_another_run(run: bg.Run, tmp_path: Path) -> None:
 def test_mistakes(call: object, words: str, model: bg.Model) -> None:
     with pytest.raises(UserError, match=words):
         call(model)  # type: ignore[operator]
+
+
+def test_an_end_within_the_ids_opens_a_document_for_every_verb() -> None:
+    """Logits, trace and score of the same ids agree, and a document sees nothing before it."""
+    from budgerigar.models.transformer import Transformer
+    from budgerigar.text.corpus import prepare_documents
+
+    tokenizer = prepare_documents(["one bird", "two birds"], ["a bird"]).tokenizer
+    config = bg.TransformerConfig(
+        vocab_size=tokenizer.vocab_size, context_length=16, d_model=16, n_heads=2, init_std=0.3
+    )
+    model = bg.Model(Transformer(config).eval(), tokenizer)
+    end = tokenizer.end_id
+    assert end is not None
+    ids = [end, *tokenizer.encode("one"), end, *tokenizer.encode("two")]
+    logits = model.logits(ids)
+    assert torch.equal(logits, model.trace(ids).logits)
+    torch.testing.assert_close(logits[4:], model.logits(ids[4:]), rtol=1e-4, atol=1e-4)
+    edited = model.edited("L0.H0", how="mean").network.edit
+    first = model.trace([end]).tap("decoder.0.self_attention.head_output")[:, 0]
+    reference = edited.reference["decoder.0.self_attention.head_output"][:, 0]
+    torch.testing.assert_close(reference, torch.from_numpy(first))

@@ -10,6 +10,7 @@ from toy import STORY, network, words
 
 from budgerigar.errors import UserError
 from budgerigar.inspection import edited_network, edited_taps, trace
+from budgerigar.inspection.editing import plan_edit
 from budgerigar.layers.taps import Taps
 from budgerigar.models.transformer import Transformer
 
@@ -146,3 +147,26 @@ def test_copies_of_a_view(model: Transformer) -> None:
     with torch.no_grad():
         for copied in (copy.copy(edited), copy.deepcopy(edited)):
             assert torch.equal(copied(TOKENS), edited(TOKENS))
+
+
+def test_documents_of_a_reference_do_not_see_each_other(model: Transformer) -> None:
+    first, second = [0, *TOKENS[0, :5].tolist()], [0, *TOKENS[0, 7:10].tolist()]
+
+    def outputs(ids: list[int]) -> torch.Tensor:
+        edit = plan_edit(model, "L1.H2", "mean", reference=ids, start_id=0)
+        return edit.reference["decoder.1.self_attention.head_output"]
+
+    torch.testing.assert_close(outputs(first + second)[:, len(first) :], outputs(second))
+
+
+def test_the_models_own_text_is_documents() -> None:
+    model = network(words().vocab_size, head_bias=True)
+    with torch.no_grad():
+        model.head.bias[0] = 6.0  # type: ignore[index]
+    edit = plan_edit(model, "L1.H2", "mean", start_id=0)
+    outputs = edit.reference["decoder.1.self_attention.head_output"]
+    assert outputs.shape == (4, 64, 4)
+    # a start sees itself alone, so whatever stands before it its output is the same
+    starts = (outputs - outputs[:, :1]).abs().amax(dim=(0, 2)) < 1e-6
+    assert starts.sum() > 3
+    assert starts[0]

@@ -157,6 +157,8 @@ class Model:
     @torch.inference_mode()
     def logits(self, ids: Sequence[int]) -> Tensor:
         """Logits float32 (T, V): row t is about the token that follows `ids[t]`."""
+        from budgerigar.inspection.traces import pass_inputs, run
+
         ids = list(ids)
         limit = self.network.context_length
         if not ids:
@@ -170,9 +172,10 @@ class Model:
             raise UserError(
                 f"id {wrong[0]} is outside the vocabulary of {self.network.vocab_size} tokens"
             )
-        tokens = torch.tensor([ids], dtype=torch.int64, device=self.device)
-        logits, _ = self.network.step(tokens, self.network.start(1), all_positions=True)
-        return logits[0]
+        inputs = pass_inputs(
+            self.network, ids, self.start_id
+        )  # the very pass that `trace` looks at
+        return run(self.network, inputs)[0][0]
 
     def evaluate(self, file: str | Path | None = None, *, streaming: bool = False) -> Evaluation:
         """Loss over every token of a text but its first: `file`, or the run's validation text."""
@@ -211,6 +214,7 @@ class Model:
             kind=kind,
             replace=replace,
             reference=None if reference is None else self.encode(reference),
+            start_id=self.start_id,
         )
         network = EditedNetwork(self.network, edit)
         return Model(network, self.tokenizer, self.settings, self.recipe, self.folder)

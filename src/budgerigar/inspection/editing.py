@@ -109,7 +109,7 @@ def plan_edit(
     if heads and how != "zero":
         if reference is None:
             reference = _own_text(network, start_id, seed)
-        outputs = _reference(network, list(heads), reference)
+        outputs = _reference(network, list(heads), reference, start_id)
     return Edit(heads, how, outputs, replace or {})
 
 
@@ -225,22 +225,28 @@ def _own_text(network: Any, start_id: int | None, seed: int) -> list[int]:
             "how='mean' and 'resample' take from a reference text, which only a decoder-only model "
             "can write itself; give reference= or use how='zero'"
         )
-    first = 0 if start_id is None else start_id
-    length = min(network.context_length or _OWN_TEXT, _OWN_TEXT) - 1
-    options = SamplingOptions(max_new_tokens=length, temperature=1.0, seed=seed)
-    with torch.no_grad():
-        return [first, *(event.token for event in generate_ids(network, [[first]], options))]
+    ids: list[int] = []
+    most = min(network.context_length or _OWN_TEXT, _OWN_TEXT)
+    while len(ids) < most:  # one document after the other, as in training
+        ids.append(0 if start_id is None else start_id)
+        options = SamplingOptions(max_new_tokens=most - len(ids), temperature=1.0, seed=seed)
+        ends = [] if start_id is None else [start_id]
+        written = generate_ids(network, [ids[-1:]], options, end_ids=ends, samples=[len(ids)])
+        ids += [event.token for event in written if event.finish != "end"]
+    return ids
 
 
-def _reference(network: Any, names: list[str], ids: Sequence[int]) -> dict[str, Tensor]:
+def _reference(
+    network: Any, names: list[str], ids: Sequence[int], start_id: int | None
+) -> dict[str, Tensor]:
     """Head outputs (H,R,E) over the reference text."""
-    from budgerigar.inspection.traces import run
+    from budgerigar.inspection.traces import pass_inputs, run
 
     if not ids:
         raise UserError("the reference text is empty; mean and resample need at least one token")
     check_ids(ids, network.vocab_size, "the reference text")
     if getattr(network, "encoder", None) is not None and network.decoder is not None:
         raise UserError("an encoder-decoder's heads can be switched off with how='zero' only")
-    tokens = torch.tensor([list(ids)[: network.context_length]], device=network.device)
-    _, values = run(network, {"tokens": tokens}, names)
+    inputs = pass_inputs(network, list(ids)[: network.context_length], start_id)
+    _, values = run(network, inputs, names)
     return {name: values[name][0] for name in names}

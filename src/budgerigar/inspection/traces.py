@@ -292,7 +292,7 @@ def trace(
             f"the text has {len(ids)} tokens, this model sees at most {limit} at once; "
             "look at a shorter piece of it"
         )
-    inputs: dict[str, Tensor] = {"tokens": torch.tensor([ids], device=network.device)}
+    inputs = pass_inputs(network, ids, start_id)
     source_spelling = None
     if source is not None:
         reader = source_tokenizer or tokenizer
@@ -301,12 +301,20 @@ def trace(
         check_ids(source_ids, known, "the source")
         source_spelling = spell(reader, source_ids)
         inputs["source"] = torch.tensor([source_ids], device=network.device)
-    attends = any(getattr(network, stack, None) is not None for stack in ("encoder", "decoder"))
-    if start_id is not None and ids.count(start_id) > 1 and attends:
-        inputs |= _documents(inputs["tokens"], start_id)  # an n-gram sees for itself
     logits, values = run(network, inputs, record)
     sites = sites_of(network, inputs, values, spelling, source_spelling)
     return Trace(network, ids, spelling, logits[0], values, sites, name, added, inputs)
+
+
+def pass_inputs(network: Any, ids: Sequence[int], start_id: int | None) -> dict[str, Tensor]:
+    """What one pass over `ids` is given: tokens (1,T) and, where `start_id` stands in them again, the
+    documents that it opens, which do not see each other.
+    """
+    inputs = {"tokens": torch.tensor([list(ids)], device=network.device)}
+    attends = any(getattr(network, stack, None) is not None for stack in ("encoder", "decoder"))
+    if start_id is not None and start_id in ids[1:] and attends:
+        inputs |= _documents(inputs["tokens"], start_id)  # an n-gram sees for itself
+    return inputs
 
 
 def run(
