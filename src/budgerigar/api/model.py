@@ -157,7 +157,7 @@ class Model:
     @torch.inference_mode()
     def logits(self, ids: Sequence[int]) -> Tensor:
         """Logits float32 (T, V): row t is about the token that follows `ids[t]`."""
-        from budgerigar.inspection.traces import pass_inputs, run
+        from budgerigar.inspection.passes import pass_inputs, run
 
         ids = list(ids)
         limit = self.network.context_length

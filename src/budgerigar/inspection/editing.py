@@ -18,6 +18,7 @@ from torch import Tensor
 
 from budgerigar.errors import UserError
 from budgerigar.inspection.names import parse_heads
+from budgerigar.inspection.passes import pass_inputs, run
 from budgerigar.layers.taps import Replacement, Taps
 from budgerigar.models.base import check_ids
 
@@ -240,8 +241,6 @@ def _reference(
     network: Any, names: list[str], ids: Sequence[int], start_id: int | None
 ) -> dict[str, Tensor]:
     """Head outputs (H,R,E) over the reference text."""
-    from budgerigar.inspection.traces import pass_inputs, run
-
     if not ids:
         raise UserError("the reference text is empty; mean and resample need at least one token")
     check_ids(ids, network.vocab_size, "the reference text")

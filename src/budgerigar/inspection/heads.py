@@ -16,6 +16,7 @@ from torch import Tensor
 
 from budgerigar.inspection.labels import Word
 from budgerigar.inspection.matrix import MASKED, Mask, Matrix
+from budgerigar.inspection.passes import array
 from budgerigar.layers.attention import AttentionSteps
 from budgerigar.layers.visibility import View
 
@@ -122,8 +123,6 @@ class Head:
         All heads of a layer and the output bias sum to the tap `…attention.output`. A norm after
         the attention (sandwich, output, post) is applied to that sum, not to one head.
         """
-        from budgerigar.inspection.traces import array
-
         self.trace.check_unchanged()
         width = self.module.d_head
         columns = slice(self.head * width, (self.head + 1) * width)
@@ -202,8 +201,6 @@ class Head:
         return frame([self.matrix()], self.trace.about)
 
     def _step(self, tensor: Tensor) -> np.ndarray:
-        from budgerigar.inspection.traces import array
-
         return array(tensor[0, self.head])
 
     def _tap(self, part: str, head: int) -> np.ndarray:

@@ -18,6 +18,7 @@ import numpy as np
 
 from budgerigar.errors import UserError
 from budgerigar.inspection.labels import Word
+from budgerigar.inspection.passes import run
 from budgerigar.progress import track
 
 if TYPE_CHECKING:
@@ -174,7 +175,7 @@ def same_distance(
 def untrained_copy(trace: Trace, seed: int = 0) -> Trace:
     """A trace of the same tokens by a model of the same shape with fresh weights."""
     from budgerigar.inspection.traces import Trace as Made
-    from budgerigar.inspection.traces import run, sites_of
+    from budgerigar.inspection.traces import sites_of
     from budgerigar.models import build
 
     network = build(trace.network.config, seed).to(trace.network.device).eval()
