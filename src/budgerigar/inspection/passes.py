@@ -1,4 +1,4 @@
-"""One forward pass for looking: what it is given, and how it runs. Shapes: T positions, V vocab_size."""
+"""One forward pass to be looked at: what it is given, how it runs. T positions, V vocab_size."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ class View:
     the fused kernel's own causal mask is right (it aligns the first query with the first key).
     `sees_all`: nothing is hidden (one new token that looks back at a full cache).
     `key_valid` (B,S): real keys, not padding. `query_documents`, `key_documents`: attention stays
-    within a document. `query_angles`, `key_angles`: positions that rotary angles are taken from.
+    within a document. `memo`: masks made so far, which layers with the same window share.
     """
 
     query_positions: Tensor
