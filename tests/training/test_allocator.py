@@ -9,14 +9,14 @@ import sys
 import pytest
 
 SCRIPT = """
-import resource, sys, torch
+import resource, sys, torch  # 40 MB a block: glibc never keeps such large ones by itself
 if sys.argv[1] == "keep":
     from budgerigar.training.allocator import keep_freed_memory
     assert keep_freed_memory()
-for round in range(16):
-    if round == 6:  # by now the heap has grown to what the rounds need
+for round in range(8):
+    if round == 4:  # by now the heap has grown to what the rounds need
         before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    kept = [torch.ones(5_000_000) for _ in range(3)]
+    kept = [torch.ones(10_000_000) for _ in range(2)]
     del kept
 print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
