@@ -12,8 +12,10 @@ import pytest
 import torch
 
 from budgerigar.errors import UserError
+from budgerigar.evaluation import evaluate
 from budgerigar.formats.metrics import read_metrics
 from budgerigar.formats.run import load_model
+from budgerigar.training.corpora import gather_corpus
 from budgerigar.training.plan import make_plan
 from budgerigar.training.recipe import load_recipe, recipe_from_dict
 from budgerigar.training.run import next_folder, train
@@ -206,3 +208,23 @@ def test_every_difficult_file_trains_or_says_why(tmp_path: Path, data_folder: Pa
             run = train(None, [file], out=out, minutes=0.05, settings=told)
         assert run.report["step"] == 20
     assert refused == ["cut_in_character.txt", "empty.txt", "invalid_utf8.txt", "one_char.txt"]
+
+
+def test_what_is_reported_at_the_end_is_the_whole_split(
+    tmp_path: Path, text: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Evaluating on a part along the way says so; the run's number is over every token."""
+    run = train(
+        "shakespeare", [text], out=tmp_path / "run", settings={**QUICK, "evaluation_tokens": 50}
+    )
+    corpus = gather_corpus(load_recipe(run.folder / "recipe.toml").text, [text])
+    want = evaluate(load_model(run.folder).network, corpus.validation)
+    final = read_metrics(run.folder / "metrics.jsonl", "final")
+    assert [e["n_tokens"] for e in final] == [corpus.validation.n_tokens - 1]
+    assert final[0]["loss"] == pytest.approx(want.nats_per_token, rel=1e-6)
+    assert f"{final[0]['loss']:.4f}" in (run.folder / "report.html").read_text()
+    parts = {e["n_tokens"] for e in read_metrics(run.folder / "metrics.jsonl", "evaluation")}
+    assert parts == {49}
+    said = capsys.readouterr().err
+    assert f"on the first 50 of {corpus.validation.n_tokens} tokens" in said
+    assert f"{want.nats_per_token:.4f} nats per token" in said

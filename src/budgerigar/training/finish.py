@@ -11,6 +11,7 @@ from typing import Any
 from torch import nn
 
 from budgerigar import progress
+from budgerigar.formats.metrics import append_metrics
 from budgerigar.formats.run import RunFolder, load_network, save_weights
 from budgerigar.training.corpora import first_tokens, measure_baselines
 from budgerigar.training.device import Compute
@@ -56,6 +57,7 @@ def make_loop(
         tokenizer=corpus.tokenizer,
         vocab_size=corpus.tokenizer.vocab_size,
         baselines=lines,
+        evaluated_on=_part_in_words(recipe, corpus),
     )
     steps = recipe.training.steps
     assert steps is not None
@@ -77,6 +79,13 @@ def _evaluator(recipe: Recipe, corpus: Any) -> Callable[[nn.Module, bool], Any]:
         return evaluate(network, whole if everything else part)
 
     return run
+
+
+def _part_in_words(recipe: Recipe, corpus: Any) -> str:
+    most, all_of_it = recipe.training.evaluation_tokens, corpus.validation.n_tokens
+    if most is None or most >= all_of_it:
+        return ""
+    return f" on the first {most:,} of {all_of_it:,} tokens"
 
 
 def _sampler(recipe: Recipe, corpus: Any) -> Callable[[nn.Module, int], str] | None:
@@ -125,15 +134,34 @@ def run_loop(loop: Loop, recipe: Recipe, corpus: Any, folder: RunFolder) -> Trai
         "baselines": loop.around.baselines,
     }
     if finished:
-        report["evaluation"] = _final_evaluation(loop, network)
+        found = _final_evaluation(loop, network)
+        report["evaluation"] = dataclasses.asdict(found)
+        _log_final(folder, loop, found)
         write_report(folder.path, network, corpus.tokenizer)
     return TrainedRun(folder.path, network.eval(), corpus.tokenizer, report)
 
 
-def _final_evaluation(loop: Loop, network: Any) -> dict[str, Any]:
+def _final_evaluation(loop: Loop, network: Any) -> Any:
     """The best weights on the whole validation split."""
     found = loop.best_evaluation
     if found is None or loop.settings.evaluation_tokens is not None:
         with untouched(network):
             found = loop.around.evaluate(network.eval(), True)
-    return dataclasses.asdict(found)
+    return found
+
+
+def _log_final(folder: RunFolder, loop: Loop, found: Any) -> None:
+    """The number of the run: its best weights over every token of the validation split."""
+    entry = {
+        "kind": "final",
+        "step": loop.standing.best_step,
+        "loss": found.nats_per_token,
+        "bits_per_byte": found.bits_per_byte,
+        "n_tokens": found.n_tokens,
+    }
+    append_metrics(folder.metrics_path, entry)
+    progress.note(
+        f"the weights of step {loop.standing.best_step:,} are kept; over all {found.n_tokens:,} "
+        f"validation tokens their loss is {found.nats_per_token:.4f} nats per token, "
+        f"{found.bits_per_byte:.3f} bits per byte"
+    )

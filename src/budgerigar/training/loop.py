@@ -55,6 +55,7 @@ class Surroundings:
     tokenizer: Any
     vocab_size: int
     baselines: dict[str, float] = field(default_factory=dict)
+    evaluated_on: str = ""  # which part of the validation split, in words; empty: all of it
     weights_metadata: dict[str, str] = field(default_factory=dict)
 
 
@@ -303,7 +304,8 @@ class Loop:
         self._metrics.flush()
         progress.note(
             f"step {standing.step:,} of {standing.total_steps:,}: loss {found.nats_per_token:.4f} "
-            f"({found.bits_per_byte:.3f} bits per byte){self._beside(found.nats_per_token)}"
+            f"({found.bits_per_byte:.3f} bits per byte){self.around.evaluated_on}"
+            f"{self._beside(found.nats_per_token)}"
         )
 
     def _beside(self, loss: float) -> str:

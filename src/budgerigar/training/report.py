@@ -130,7 +130,10 @@ def _numbers(entries: Sequence[dict[str, Any]]) -> str:
     evaluations = [e for e in entries if e["kind"] == "evaluation"]
     if not evaluations:
         return ""
-    best = min(evaluations, key=lambda e: float(e["loss"]))
+    whole = [
+        e for e in entries if e["kind"] == "final"
+    ]  # over the whole split, where it was reached
+    best = whole[-1] if whole else min(evaluations, key=lambda e: float(e["loss"]))
     name = f"this model, step {best['step']:,}" if best["step"] else "this model"
     rows = [(name, float(best["loss"])), *_baselines(entries).items()]
     rows.sort(key=lambda row: row[1])
