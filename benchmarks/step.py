@@ -120,7 +120,8 @@ class Neighbour:
 
 
 def _spin() -> None:
-    while True:
+    parent = multiprocessing.parent_process()
+    while parent is not None and parent.is_alive():  # not for ever, should the benchmark be killed
         pass
 
 
