@@ -11,7 +11,7 @@ from dials import config_of, pairwise_sample, whole_grid
 from torch import Tensor
 
 from budgerigar.errors import UserError
-from budgerigar.layers.config import LayerPattern, TransformerConfig
+from budgerigar.layers.config import LayerPattern, RotaryScaling, TransformerConfig
 from budgerigar.layers.taps import Taps
 from budgerigar.models import build
 from budgerigar.models.base import NextTokenModel
@@ -156,9 +156,14 @@ def test_rolling_is_exact_without_sinks(positions: str) -> None:
             close(logits, torch.stack([whole[row, n - 1] for row, n in enumerate(read)]))
 
 
-def test_rolling_keeps_sinks_at_their_slots() -> None:
+@pytest.mark.parametrize("scaling", [None, RotaryScaling("yarn", 8.0)])
+def test_rolling_keeps_sinks_at_their_slots(scaling: RotaryScaling | None) -> None:
     """A rolled state answers like a fresh one that read the kept tokens' keys at slot positions."""
-    dials = {"positions": "rotary", "attention_window": 4, "sink_tokens": 2, "n_layers": 1}
+    dials: dict[str, Any] = {"positions": "rotary", "attention_window": 4, "sink_tokens": 2}
+    dials |= {
+        "n_layers": 1,
+        "rotary_scaling": scaling,
+    }  # yarn makes queries and keys longer: turning must not
     model = Transformer(config_of(dials, context_length=12), seed=7).eval()
     tokens = torch.randint(0, 17, (1, 11), generator=torch.Generator().manual_seed(2))
     with torch.inference_mode():
