@@ -58,6 +58,12 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--minutes", type=float, default=6.0, help="length of the long run; 0: none"
     )
+    parser.add_argument(
+        "--precision",
+        choices=("float32", "bfloat16", "auto"),
+        default="float32",
+        help="of our runs; the yardstick computes in float32, as nanoGPT does on a CPU",
+    )
     parser.add_argument("--work", type=Path, default=Path("runs/time-to-loss"))
     return parser.parse_args()
 
@@ -97,7 +103,8 @@ def common(seed: int, threads: int) -> dict[str, Any]:
 def pair(corpus: Any, seed: int, options: argparse.Namespace) -> dict[str, Any]:
     """Both recipes in turns; what each reached and when."""
     yardstick = override(load_recipe(YARDSTICK), common(seed, options.threads))
-    ours = override(load_recipe(OURS), common(seed, options.threads))
+    settings = common(seed, options.threads) | {"precision": options.precision}
+    ours = override(load_recipe(OURS), settings)
     places = {name: options.work / f"{name}-seed{seed}" for name in (YARDSTICK, OURS)}
     total = yardstick.training.steps
     assert total is not None
@@ -130,7 +137,8 @@ def pair(corpus: Any, seed: int, options: argparse.Namespace) -> dict[str, Any]:
 def long_run(corpus: Any, options: argparse.Namespace) -> dict[str, Any]:
     """Our recipe with a longer budget."""
     seed, folder = options.seeds[0], options.work / f"{OURS}-long"
-    settings = common(seed, options.threads) | {"checkpoint_every": None}
+    settings = common(seed, options.threads)
+    settings |= {"checkpoint_every": None, "precision": options.precision}
     recipe = override(load_recipe(OURS), settings)
     recipe = recipe.replace(training={"evaluate_every": 50})
     if folder.exists():

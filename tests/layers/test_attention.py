@@ -151,3 +151,16 @@ def test_replacing_weights_takes_the_explicit_path_and_says_so() -> None:
         torch.testing.assert_close(module(x, view, taps=same), module(x, view))
         torch.testing.assert_close(module(x, view, taps=none)[0, 0], module.output.bias)
     assert same.used == {"a.weights"}
+
+
+def test_autocast_on_a_cpu_keeps_attention_in_float32() -> None:
+    """Products of matrices are bfloat16, scores and weights are not; the answer is close."""
+    torch.manual_seed(5)
+    module = Attention(TransformerConfig(d_model=16, n_heads=2, positions="none"), 0, "a")
+    x, view, taps = torch.randn(2, 5, 16), causal_view(5), Taps("a.*")
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        near = module(x, view, taps=taps)
+    assert near.dtype == torch.bfloat16
+    assert {taps.values[f"a.{n}"].dtype for n in ("query", "key", "value")} == {torch.float32}
+    assert taps.values["a.head_output"].dtype == torch.float32
+    torch.testing.assert_close(near.float(), module(x, view), rtol=0.05, atol=0.02)

@@ -21,6 +21,7 @@ from budgerigar.training.recipe import Recipe, TrainingRecipe, to_toml
 
 TEXT = "the cat sat on the mat and the dog sat on the log; " * 40
 SMALL: dict[str, Any] = {
+    "precision": "float32",
     "steps": 12,
     "evaluate_every": 4,
     "log_every": 1,

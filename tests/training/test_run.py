@@ -16,6 +16,7 @@ from budgerigar.evaluation import evaluate
 from budgerigar.formats.metrics import read_metrics
 from budgerigar.formats.run import load_model
 from budgerigar.training.corpora import gather_corpus
+from budgerigar.training.device import computes_bfloat16
 from budgerigar.training.plan import make_plan
 from budgerigar.training.recipe import load_recipe, recipe_from_dict
 from budgerigar.training.run import next_folder, train
@@ -228,3 +229,12 @@ def test_what_is_reported_at_the_end_is_the_whole_split(
     said = capsys.readouterr().err
     assert f"on the first 50 of {corpus.validation.n_tokens} tokens" in said
     assert f"{want.nats_per_token:.4f} nats per token" in said
+
+
+def test_the_precision_that_was_chosen_is_stored(tmp_path: Path, text: Path) -> None:
+    """ "auto" looks at the hardware; a run that goes on elsewhere must not choose anew."""
+    settings = {**QUICK, "precision": "auto"}
+    run = train("shakespeare", [text], out=tmp_path / "run", settings=settings)
+    stored = load_recipe(run.folder / "recipe.toml").training.precision
+    hardware = computes_bfloat16(torch.device("cpu"))
+    assert stored == ("bfloat16" if hardware else "float32")

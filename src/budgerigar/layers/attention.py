@@ -6,7 +6,8 @@ D d_model, E d_head.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -83,6 +84,21 @@ def _softmax(masked: Tensor, sink_logit: Tensor | None) -> Tensor:
     return torch.softmax(masked.masked_fill(blind, 0.0), dim=-1).masked_fill(blind, 0.0)
 
 
+def in_full(x: Tensor) -> Tensor:
+    """x in float32 under autocast on a CPU; see `float32_attention`."""
+    return x.float() if x.dtype == torch.bfloat16 and torch.is_autocast_enabled("cpu") else x
+
+
+def float32_attention() -> AbstractContextManager[Any]:
+    """Keeps autocast on a CPU away from the fused kernel, which is slower in bfloat16 there.
+
+    Forward and backward of 12 x 4 heads, 64 positions: 6.7 ms in bfloat16, 1.6 ms in float32.
+    """
+    if torch.is_autocast_enabled("cpu"):
+        return torch.autocast("cpu", enabled=False)
+    return nullcontext()
+
+
 class Attention(nn.Module):
     """Queries from x, keys and values from x (self) or from a memory (cross). (B,T,D) -> (B,T,D)."""
 
@@ -141,9 +157,8 @@ class Attention(nn.Module):
 
     def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries (B,H,T,E), keys and values (B,K,T,E), normalised, not yet rotated."""
-        if (
-            torch.is_grad_enabled()
-        ):  # training: one product of (H+2K)E columns for three narrow ones
+        # Training: one product of (H+2K)E columns for three narrow ones.
+        if torch.is_grad_enabled():
             parts = (self.query, self.key, self.value)
             weight = torch.cat([part.weight for part in parts])
             bias = None if self.query.bias is None else torch.cat([part.bias for part in parts])
@@ -151,6 +166,7 @@ class Attention(nn.Module):
             query, key, value = F.linear(x, weight, bias).split(widths, dim=-1)
         else:  # running: packing would copy the weights at every token
             query, key, value = self.query(x), self.key(x), self.value(x)
+        query, key, value = in_full(query), in_full(key), in_full(value)
         return (
             self._normed(query, self.n_heads, self.query_norm),
             self._normed(key, self.n_kv_heads, self.key_norm),
@@ -282,9 +298,10 @@ class Attention(nn.Module):
             if causal:
                 seen, causal = view.visible()[:, None], False
             key, value, mask = self._with_bias(query, key, value, seen, bias)
-        out = F.scaled_dot_product_attention(
-            query, key, value, mask, is_causal=causal, scale=self.scale, enable_gqa=grouped
-        )
+        with float32_attention():
+            out = F.scaled_dot_product_attention(
+                query, key, value, mask, is_causal=causal, scale=self.scale, enable_gqa=grouped
+            )
         if seen is not None and view.blind_rows():
             out = out.masked_fill(~seen.any(-1, keepdim=True), 0.0)
         return out

@@ -140,7 +140,7 @@ class TrainingRecipe:
     device: str = "auto"
     """auto (CUDA where there is one), cpu or cuda"""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    """bfloat16 computes under autocast; auto: bfloat16 on CUDA that has it, else float32"""
+    """bfloat16 computes under autocast; auto: where the hardware has it, else float32"""
     compile: bool = False
     """torch.compile: pays off on a GPU"""
     threads: str | int = "auto"
