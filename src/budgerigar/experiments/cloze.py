@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from budgerigar.models.modes import without_dropout
 from budgerigar.text.stories import Story
 
 
@@ -47,20 +48,14 @@ def fill_gaps(
     batch_size: int = 64,
 ) -> Filled:
     """Read each story up to its gap and compare the likeliest next token with the answer."""
-    was_training = getattr(network, "training", False)
-    if was_training:
-        network.eval()
-    try:
-        right, total = 0, 0.0
+    right, total = 0, 0.0
+    with without_dropout(network):
         for start in range(0, len(stories), batch_size):
             rows = [gap_ids(tokenizer, s, start_id) for s in stories[start : start + batch_size]]
             logits = next_logits(network, [ids for ids, _ in rows])
             answers = torch.tensor([answer for _, answer in rows], device=logits.device)
             right += int((logits.argmax(-1) == answers).sum())
             total += float(logits.softmax(-1).gather(1, answers[:, None]).sum())
-    finally:
-        if was_training:
-            network.train()
     return Filled(right, len(stories), total / max(1, len(stories)))
 
 
@@ -79,11 +74,7 @@ def guesses(
     network: Any, tokenizer: Any, ids: Sequence[int], top: int = 4
 ) -> list[tuple[str, float]]:
     """The likeliest next words after `ids`, with their probabilities."""
-    was_training = getattr(network, "training", False)
-    if was_training:
-        network.eval()
-    best = next_logits(network, [ids])[0].softmax(-1).topk(top)
-    if was_training:
-        network.train()
+    with without_dropout(network):
+        best = next_logits(network, [ids])[0].softmax(-1).topk(top)
     words = [tokenizer.decode([token]).strip() for token in best.indices.tolist()]
     return list(zip(words, best.values.tolist(), strict=True))

@@ -186,10 +186,7 @@ def _sample(network: Any, tokenizer: Any) -> str:
     from budgerigar.generation.streaming import generate_texts
 
     options = SamplingOptions(max_new_tokens=SAMPLE_TOKENS, temperature=0.7, seed=1)
-    was_training = network.training
-    network.eval()
     found = generate_texts(network, tokenizer, [PROMPT], options, starts_documents=False)
-    network.train(was_training)
     return found[0].text
 
 

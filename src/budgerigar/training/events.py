@@ -90,7 +90,7 @@ class untouched:  # noqa: N801  reads as a phrase: `with untouched(network):`
         self._network = network
 
     def __enter__(self) -> None:
-        self._training = self._network.training
+        self._modes = [(module, module.training) for module in self._network.modules()]
         self._state = torch.get_rng_state()
         self._cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
 
@@ -98,4 +98,5 @@ class untouched:  # noqa: N801  reads as a phrase: `with untouched(network):`
         torch.set_rng_state(self._state)
         if self._cuda:
             torch.cuda.set_rng_state_all(self._cuda)
-        self._network.train(self._training)
+        for module, mode in self._modes:  # each its own: a frozen part stays frozen
+            module.training = mode
