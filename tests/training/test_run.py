@@ -229,6 +229,7 @@ def test_what_is_reported_at_the_end_is_the_whole_split(
     said = capsys.readouterr().err
     assert f"on the first 50 of {corpus.validation.n_tokens} tokens" in said
     assert f"{want.nats_per_token:.4f} nats per token" in said
+    assert said.count("it writes:") == len(read_metrics(run.folder / "metrics.jsonl", "sample")) > 0
 
 
 def test_the_precision_that_was_chosen_is_stored(tmp_path: Path, text: Path) -> None:

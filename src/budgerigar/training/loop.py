@@ -46,6 +46,9 @@ from budgerigar.training.signals import StopRequest
 from budgerigar.training.timing import StepTimer, choose_threads, usable_cores
 
 
+SAMPLE_SHOWN = 150  # characters of a sample in the running log; metrics.jsonl has all of it
+
+
 @dataclass
 class Surroundings:
     """What the loop needs from outside; `evaluate` and `sample` leave the network as it was."""
@@ -331,6 +334,10 @@ class Loop:
             self.network.eval()
             text = self.around.sample(self.network, self.standing.step)
         self._metrics.append({"kind": "sample", "step": self.standing.step, "text": text})
+        line = " ↵ ".join(part for part in text.split("\n") if part)
+        progress.note(
+            f"  it writes: {line[:SAMPLE_SHOWN]}{'…' if len(line) > SAMPLE_SHOWN else ''}"
+        )
         if self.watchers.tell("on_sample", SampleEvent(self.standing.step, text)):
             stop.ask("a callback")
 

@@ -228,8 +228,8 @@ def _settled(
     evaluations, evaluation_tokens = _evaluations(corpus, minutes, per_second)
     changes = {
         "steps": steps,
-        "evaluate_every": max(steps // evaluations, 1),
-        "sample_every": max(steps // 5, 1),
+        "evaluate_every": math.ceil(steps / evaluations),
+        "sample_every": math.ceil(steps / 5),
         "patience": 6 if steps >= 100 else None,
         "evaluation_tokens": evaluation_tokens,
     }
