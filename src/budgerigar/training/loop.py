@@ -45,7 +45,6 @@ from budgerigar.training.schedules import rate_factor
 from budgerigar.training.signals import StopRequest
 from budgerigar.training.timing import StepTimer, choose_threads, usable_cores
 
-
 SAMPLE_SHOWN = 150  # characters of a sample in the running log; metrics.jsonl has all of it
 
 
