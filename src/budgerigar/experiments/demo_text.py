@@ -92,7 +92,7 @@ class Watch:
 
     def __init__(self, screen: Screen, live: Any) -> None:
         self.screen, self.live = screen, live
-        self.every = 1.0 if live is not None else 15.0
+        self.every = 1.0 if live is not None else 10.0
         self.started: float | None = None
         self.next, self.next_sample = 0.0, 0.0
         self.recent: float | None = None
