@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 import tomllib
@@ -94,6 +95,54 @@ def test_values_out_of_range_are_refused() -> None:
     with pytest.raises(UserError) as caught:
         recipe_from_dict({"training": values})
     assert all(name in str(caught.value) for name in values)
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "value"),
+    [
+        ("training", name, value)
+        for name in (
+            "learning_rate",
+            "epsilon",
+            "clip",
+            "spike",
+            "weight_decay",
+            "minutes",
+            "beta1",
+        )
+        for value in (math.nan, math.inf, -1.0)
+    ]
+    + [
+        ("training", "embedding_learning_rate", -1.0),
+        ("training", "head_learning_rate", -1.0),
+        ("training", "muon_momentum_warmup", -1),
+        ("training", "sample_every", -1),
+        ("training", "evaluation_tokens", 1),
+        ("training", "seed", -1),
+        ("training", "seed", 2**63),
+        ("training", "threads", 0),
+        ("training", "threads", 99_999),
+        ("text", "corpus_seed", -1),
+        ("text", "n_stories", 0),
+        ("text", "filler_words", [5]),
+        ("text", "filler_words", [9, 1]),
+        ("text", "filler_words", ["a", "b"]),
+        ("text", "validation", ""),
+        ("text", "validation_fraction", math.nan),
+    ],
+)
+def test_numbers_that_no_run_can_use_are_refused(part: str, name: str, value: object) -> None:
+    with pytest.raises(UserError, match=name):
+        recipe_from_dict({part: {name: value}})
+
+
+@pytest.mark.parametrize("part", ["text", "model", "training"])
+@pytest.mark.parametrize("value", [3, [1], "x"])
+def test_a_part_that_is_no_table_is_refused(part: str, value: object) -> None:
+    with pytest.raises(UserError, match="must be a table"):
+        recipe_from_dict({part: value})
+    with pytest.raises(UserError, match="must be a table"):
+        override(load_recipe("stories"), {part: value})
 
 
 def test_another_kind_of_model_drops_the_settings_of_the_first() -> None:

@@ -122,6 +122,87 @@ def test_fine_tuning_keeps_vocabulary_and_shape(
     assert more.report["step"] == 3
 
 
+def test_fine_tuning_says_what_is_new_and_refuses_another_shape(
+    tmp_path: Path, text: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = {**QUICK, "steps": 1, "tokenizer": "character"}
+    first = train("shakespeare", [text], out=tmp_path / "first", settings=settings)
+    other = tmp_path / "other.txt"
+    other.write_text("轩辕有一只虎皮鹦鹉。\n" * 30, encoding="utf-8")
+    capsys.readouterr()
+    second = train(
+        None, [other], out=tmp_path / "second", start_from=first.folder, settings={"steps": 1}
+    )
+    said = capsys.readouterr().err
+    assert "% of the tokens are new to it" in said
+    assert "byte by byte" in said
+    assert not second.tokenizer.never_seen[second.tokenizer.encode("轩")].any()
+    for name, value in (("d_model", 32), ("tokenizer", "bpe"), ("norm", "rms")):
+        for recipe in (None, "shakespeare"):
+            with pytest.raises(UserError, match=f"{name} cannot be given"):
+                train(recipe, [text], start_from=first.folder, settings={name: value})
+
+
+def test_an_ngram_has_no_weights_to_start_from(tmp_path: Path, text: Path) -> None:
+    counted = train("ngram", [text], out=tmp_path / "counted")
+    with pytest.raises(UserError, match="no weights to start"):
+        train(None, [text], start_from=counted.folder)
+
+
+@pytest.mark.parametrize("minutes", [0, -1, math.nan, math.inf])
+@pytest.mark.parametrize("recipe", [None, "shakespeare"])
+def test_no_time_at_all_is_refused(text: Path, recipe: str | None, minutes: float) -> None:
+    with pytest.raises(UserError, match="minutes"):
+        train(recipe, [text], minutes=minutes)
+
+
+def test_steps_asked_for_win_over_minutes_wherever_they_stand(tmp_path: Path, text: Path) -> None:
+    nested = {"training": {"steps": 2, "threads": 1}, "model": TINY}
+    run = train("shakespeare", [text], out=tmp_path / "run", minutes=5, settings=nested)
+    assert run.report["total_steps"] == 2
+
+
+@pytest.mark.parametrize("recipe", [None, "shakespeare"])
+@pytest.mark.parametrize("assembly", ["encoder-only", "encoder-decoder"])
+def test_other_assemblies_leave_nothing_behind(
+    tmp_path: Path, text: Path, assembly: str, recipe: str | None
+) -> None:
+    with pytest.raises(UserError, match="decoder-only"):
+        train(recipe, [text], out=tmp_path / "run", settings={"assembly": assembly})
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_plan_says_why_it_is_so_long_and_forecasts_only_what_it_can(
+    text: Path,
+) -> None:
+    plan = make_plan([text], minutes=1, settings={**TINY, "steps": 1, "threads": 1})
+    assert "the steps that were asked for" in plan.reasons["time"]
+    assert "1 step of" in plan.reasons["training"]
+    assert "1 layer, 2 heads" in plan.reasons["model"]
+    assert "n-gram" in plan.reasons["to expect"]
+    bare = make_plan([text], minutes=1, settings={**TINY, "steps": 1, "baselines": False})
+    assert "nan" not in bare.text()
+
+
+def test_settings_without_effect_are_said(
+    tmp_path: Path, text: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = {**QUICK, "steps": 1, "optimizer": "adamw", "muon_steps": 3, "language": "zh"}
+    train("shakespeare", [text], out=tmp_path / "run", settings=settings)
+    said = capsys.readouterr().err
+    assert "--muon-steps has no effect here: it is for optimizer muon" in said
+    assert "--language has no effect here" in said
+    assert "--threads" not in said
+
+
+def test_a_finished_run_says_how_to_train_on(
+    tmp_path: Path, text: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = train("shakespeare", [text], out=tmp_path / "run", settings={**QUICK, "steps": 2})
+    train(resume=run.folder)
+    assert "--steps 4" in capsys.readouterr().err
+
+
 def test_without_a_recipe_a_plan_is_made(
     tmp_path: Path, text: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from budgerigar.api.data import get
 from budgerigar.api.model import Model
-from budgerigar.training.recipe import Recipe, load_recipe, override
+from budgerigar.training.recipe import Recipe, flat, load_recipe, override
 
 if TYPE_CHECKING:
     from budgerigar.training.run import TrainedRun
@@ -50,7 +50,7 @@ def train(
     from budgerigar.training.run import train as train_run
 
     if resume is not None:
-        changes = {**_flat(settings or {}), **more_settings}
+        changes = {**flat(settings), **more_settings}
         if minutes is not None:
             changes["minutes"] = minutes
         return _run_of(train_run(resume=resume, settings=changes, callbacks=callbacks))
@@ -66,7 +66,7 @@ def train(
         paths,
         out=out,
         minutes=minutes,
-        settings=None if base is not None else _nested(layers),
+        settings=_nested(layers),
         start_from=start_from,
         callbacks=callbacks,
     )
@@ -97,14 +97,6 @@ def _nested(layers: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
             else:
                 merged[name] = value
     return merged or None
-
-
-def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings without their parts, as resuming takes them."""
-    found: dict[str, Any] = {}
-    for name, value in settings.items():
-        found.update(value if isinstance(value, Mapping) else {name: value})
-    return found
 
 
 def _run_of(done: TrainedRun) -> Run:

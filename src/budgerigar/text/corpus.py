@@ -78,13 +78,15 @@ def prepare(
     plan = Plan(paths, validation_paths, how, encoding, validation_fraction, sources)
     folder = cache_folder(cache)
     if given:
-        trained, note = given, f"tokenizer: {given.kind}, as given"
+        trained = given
     else:
         trained, note = _tokenizer(plan, folder, str(tokenizer), vocab_size, seed)
     stores = _stores(plan, folder, trained)
     about = json.loads((stores / "about.json").read_text(encoding="utf-8"))
     train = TokenStore.open(stores / "train.tokens")
     held_out = train if about["shared"] else TokenStore.open(stores / "validation.tokens")
+    if given:
+        note = _as_given(given, train)
     found = f"; {about['n_documents']:,} of them" if plan.with_documents else ""
     notes = [plan.describe_text(), f"documents: {how}, {why}{found}", note, about["note"]]
     return Corpus(
@@ -123,8 +125,10 @@ def prepare_documents(
     elif given.end_id is None:
         raise UserError("the given tokenizer has no <end>, which documents need.")
     else:
-        trained, note = given, f"tokenizer: {given.kind}, as given"
+        trained = given
     stores = [store_from_documents(texts, trained) for texts in (train, validation)]
+    if given:
+        note = _as_given(given, stores[0])
     text_hash = digest([hashlib.sha256(text.encode()).hexdigest() for text in train + validation])
     return Corpus(
         stores[0],
@@ -142,6 +146,16 @@ def _marked(tokenizer: Tokenizer, train: TokenStore, given: Tokenizer | None) ->
     """`tokenizer` with the pieces marked that neither this text nor an earlier one showed it."""
     never_seen = train.counts == 0
     return tokenizer.with_never_seen(never_seen & given.never_seen if given else never_seen)
+
+
+def _as_given(given: Tokenizer, train: TokenStore) -> str:
+    """The note about a tokenizer of an earlier text: how well it fits this one."""
+    note = f"tokenizer: {given.kind}, as given"
+    new = float(train.counts[given.never_seen].sum()) / max(train.n_tokens, 1)
+    if new == 0:
+        return note
+    how = "characters that it lacks are written byte by byte; " if given.kind == "character" else ""
+    return f"{note}; {100 * new:.2g} % of the tokens are new to it ({how}they are learnt from here)"
 
 
 def _tokenizer(

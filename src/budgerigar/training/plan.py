@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from budgerigar.errors import UserError
+from budgerigar.training.asked import refuse_untrainable
 from budgerigar.training.corpora import gather_corpus, make_batches, measure_baselines
 from budgerigar.training.device import choose_compute
 from budgerigar.training.forecast import expected_loss, measure_speed
-from budgerigar.training.recipe import FROM_TEXT, Recipe, load_recipe, override
+from budgerigar.training.recipe import FROM_TEXT, Recipe, flat, load_recipe, override
 from budgerigar.training.timing import settle_threads, steps_for_minutes
 
 DEFAULT_MINUTES = 10.0
@@ -94,6 +95,7 @@ def make_plan(
     """
     budget = minutes if minutes is not None else DEFAULT_MINUTES
     base = override(_base_recipe(), settings)
+    refuse_untrainable(base)
     if corpus is None:
         tokenizer = None if start_from is None else start_from.tokenizer
         corpus = gather_corpus(base.text, files, tokenizer)
@@ -126,7 +128,7 @@ def shape_of(run: Any) -> dict[str, Any]:
 
 def _rates(recipe: Recipe, settings: Mapping[str, Any] | None, going_on: bool) -> Recipe:
     """Learning rates that suit what the user chose: AdamW for all, or weights already trained."""
-    given = _flat(settings)
+    given = flat(settings)
     training = recipe.training
     if training.optimizer == "adamw" and "learning_rate" not in given:
         plain: dict[str, Any] = {"learning_rate": 2e-3, "weight_decay": 0.1, "clip": 1.0}
@@ -140,19 +142,12 @@ def _rates(recipe: Recipe, settings: Mapping[str, Any] | None, going_on: bool) -
 
 def _heads_that_fit(recipe: Recipe, settings: Mapping[str, Any] | None) -> Recipe:
     """A width that the user chose gets heads about 32 wide, unless they chose those too."""
-    given = _flat(settings)
+    given = flat(settings)
     if "d_model" not in given or "n_heads" in given or "d_head" in given:
         return recipe
     width = int(given["d_model"])
     fitting = [h for h in range(1, width + 1) if width % (2 * h) == 0 and width // h >= 32]
     return recipe.replace(model={"n_heads": max(fitting, default=1)})
-
-
-def _flat(settings: Mapping[str, Any] | None) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in (settings or {}).items():
-        found.update(value if isinstance(value, Mapping) else {name: value})
-    return {name: value for name, value in found.items() if value is not None}
 
 
 # -- decisions ----------------------------------------------------------------------------------
@@ -248,7 +243,8 @@ def _settled(
         threads,
         expected_loss(lines, steps * per_step, corpus.train.n_tokens),
     )
-    plan.reasons = _reasons(plan, config, speed, steps < possible, by_default)
+    asked = "steps" in flat(settings)
+    plan.reasons = _reasons(plan, config, speed, _why_so_long(asked, steps < possible, by_default))
     return plan
 
 
@@ -282,33 +278,50 @@ def _evaluations(corpus: Any, minutes: float, per_second: float) -> tuple[int, i
     return 4, max(affordable // 4, 2000)
 
 
-def _reasons(
-    plan: Plan, config: Any, speed: float, text_ends_it: bool, by_default: bool
-) -> dict[str, str]:
+def _why_so_long(asked: bool, text_ends_it: bool, by_default: bool) -> str:
+    """What decided the number of steps, as the end of the line about time."""
+    if asked:
+        return ", the steps that were asked for"
+    if text_ends_it:
+        return ", because more passes over so short a text would teach it by heart"
+    return " (--minutes changes it)" if by_default else ""
+
+
+def _reasons(plan: Plan, config: Any, speed: float, why_so_long: str) -> dict[str, str]:
     t, corpus = plan.recipe.training, plan.corpus
-    best = (
-        min((v, k) for k, v in plan.baselines.items()) if plan.baselines else (math.nan, "n-gram")
-    )
     context = f"{config.context_length} tokens"
     if config.context_length == corpus.train.n_tokens - 1:
         context += ", because the training text has no more"
-    time = f"about {_minutes(plan.minutes)}"
-    if text_ends_it:
-        time += ", because more passes over so short a text would teach it by heart"
-    elif by_default:
-        time += " (--minutes changes it)"
     return {
         "machine": f"{speed / 1e9:,.0f} billion operations a second in training",
-        "model": f"{plan.parameters:,} parameters: {config.n_layers} layers, {config.n_heads} heads, "
-        f"{config.d_model} wide",
+        "model": f"{plan.parameters:,} parameters: {_counted(config.n_layers, 'layer')}, "
+        f"{_counted(config.n_heads, 'head')}, {config.d_model} wide",
         "context": context,
-        "training": f"{plan.steps:,} steps of {t.batch_size * config.context_length:,} tokens, "
-        f"{plan.epochs:.1f} passes over the text, {plan.tokens_per_second:,.0f} tokens a second",
-        "time": time,
-        "to expect": f"a loss of about {plan.expected_loss:.2f} nats per token, the {best[1]} has "
-        f"{best[0]:.2f} (forecast from that and the number of tokens; give or take 10 %)",
+        "training": f"{_counted(plan.steps, 'step')} of {t.batch_size * config.context_length:,} "
+        f"tokens, {plan.epochs:.1f} passes over the text, {plan.tokens_per_second:,.0f} tokens a "
+        "second",
+        "time": f"about {_minutes(plan.minutes)}{why_so_long}",
+        "to expect": _to_expect(plan),
     }
 
 
+def _to_expect(plan: Plan) -> str:
+    if not plan.baselines:
+        return "not forecast: that needs the n-grams, which --no-baselines leaves out"
+    loss, name = min((v, k) for k, v in plan.baselines.items())
+    return (
+        f"a loss of about {plan.expected_loss:.2f} nats per token, the "
+        f"{name.replace(', streaming', ' (streaming)')} has {loss:.2f} (forecast from that and the "
+        "number of tokens; give or take 10 %)"
+    )
+
+
 def _minutes(minutes: float) -> str:
-    return f"{minutes:.0f} minutes" if minutes >= 2 else f"{60 * minutes:.0f} seconds"
+    if minutes >= 2:
+        return f"{minutes:.0f} minutes"
+    return _counted(max(round(60 * minutes), 1), "second")
+
+
+def _counted(n: int, word: str) -> str:
+    """1 layer · 2,000 steps."""
+    return f"{n:,} {word}" if n == 1 else f"{n:,} {word}s"

@@ -17,7 +17,13 @@ from typing import Any, Literal, get_type_hints
 from budgerigar.errors import UserError
 from budgerigar.layers.config import TransformerConfig
 from budgerigar.models.configs import NgramConfig, config_from_dict
-from budgerigar.training.recipe_checks import checked, nearest, range_problems, unknown
+from budgerigar.training.recipe_checks import (
+    checked,
+    nearest,
+    range_problems,
+    text_problems,
+    unknown,
+)
 
 Schedule = Literal["constant", "cosine", "linear", "inverse-sqrt", "warmup-stable-decay"]
 FROM_TEXT = ("vocab_size",)  # model settings that the tokenizer decides
@@ -197,6 +203,7 @@ def recipe_from_dict(values: Mapping[str, Any], where: str = "recipe") -> Recipe
         UserError: every unknown name (with the nearest known one) and wrong type, at once.
     """
     problems = list(unknown(values, ("about", "text", "model", "training"), where))
+    values = {name: part for name, part in values.items() if _is_part(name, part, where, problems)}
     parts: dict[str, Any] = {"about": str(values.get("about", ""))}
     for name, kind in (("text", TextRecipe), ("training", TrainingRecipe)):
         part = values.get(name, {})
@@ -205,6 +212,7 @@ def recipe_from_dict(values: Mapping[str, Any], where: str = "recipe") -> Recipe
     model.setdefault("kind", "transformer")
     problems += _model_problems(model, f"{where}: [model]")
     parts["model"] = model
+    problems += text_problems(parts["text"], f"{where}: [text]")
     problems += range_problems(parts["training"], f"{where}: [training]")
     if problems:
         raise UserError(
@@ -280,6 +288,14 @@ def to_toml(recipe: Recipe, comments: Mapping[str, str] | None = None) -> str:
     return tomlkit.dumps(document)
 
 
+def flat(settings: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Settings without the parts they belong to, by name; those that are None left out."""
+    found: dict[str, Any] = {}
+    for name, value in (settings or {}).items():
+        found.update(value if isinstance(value, Mapping) else {name: value})
+    return {name: value for name, value in found.items() if value is not None}
+
+
 def settings_of(kind: str) -> dict[str, type]:
     """Names and dataclasses of the model settings a recipe may hold for a kind of model."""
     config = NgramConfig if kind == "ngram" else TransformerConfig
@@ -315,6 +331,15 @@ def _toml_value(value: Any) -> Any:
     return value
 
 
+def _is_part(name: str, value: Any, where: str, problems: list[str]) -> bool:
+    """Whether `value` can be the part `name` of a recipe; if not, that is one of the problems."""
+    if name == "about" or isinstance(value, Mapping):
+        return True
+    if name in ("text", "model", "training"):
+        problems.append(f"{where}: {name} = {value!r} must be a table, as in [{name}]")
+    return False
+
+
 def _model_problems(model: dict[str, Any], where: str) -> list[str]:
     kind = model["kind"]
     if kind not in ("transformer", "ngram"):
@@ -341,19 +366,21 @@ def _nested(
     values: Mapping[str, Any], current: Mapping[str, Any], where: str
 ) -> dict[str, dict[str, Any]]:
     """Sort flat names into the parts of a recipe; nested ones stay where they are."""
-    kind = values.get("kind") or values.get("model", {}).get("kind") or current["model"]["kind"]
+    model = values.get("model")
+    given = model.get("kind") if isinstance(model, Mapping) else None
+    kind = values.get("kind") or given or current["model"]["kind"]
     homes: dict[str, Iterable[str]] = {
         "training": get_type_hints(TrainingRecipe),
         "text": get_type_hints(TextRecipe),
         "model": [*settings_of(str(kind)), "kind"],
     }
     found: dict[str, Any] = {}
-    problems = []
+    problems: list[str] = []
     for name, value in values.items():
         if name == "about" or name in homes:
             if name == "about":
                 found[name] = value
-            else:
+            elif _is_part(name, value, where, problems):
                 found.setdefault(name, {}).update(value)
             continue
         home = next((part for part, names in homes.items() if name in names), None)

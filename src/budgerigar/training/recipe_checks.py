@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
+import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 if TYPE_CHECKING:
-    from budgerigar.training.recipe import TrainingRecipe
+    from budgerigar.training.recipe import TextRecipe, TrainingRecipe
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -64,28 +66,68 @@ def _words(hint: Any) -> str:
     return " or ".join(options) or "a list"
 
 
+# Least value of each number; those that are none or infinite never make sense.
+LEAST: dict[str, float] = {
+    "steps": 1, "batch_size": 1, "accumulate": 1, "evaluate_every": 1, "log_every": 1,
+    "keep_checkpoints": 1, "patience": 1, "checkpoint_every": 1, "average_count": 1,
+    "warmup_steps": 0, "learning_rate": 0, "min_learning_rate": 0, "weight_decay": 0,
+    "embedding_learning_rate": 0, "head_learning_rate": 0, "muon_learning_rate": 0,
+    "muon_weight_decay": 0, "muon_momentum_warmup": 0, "muon_steps": 1, "sample_tokens": 1,
+    "sample_every": 0, "evaluation_tokens": 2, "spike": 0, "clip": 0, "seed": 0,
+}  # fmt: skip
+SHARES = ("beta1", "beta2", "muon_momentum", "average_decay", "label_smoothing")
+MOST_THREADS = 1024  # more than any machine has; beyond it the thread library itself gives up
+MOST_SEED = 2**63 - 1  # what torch's generators take
+
+
 def range_problems(training: TrainingRecipe, where: str) -> list[str]:
-    rules: list[tuple[str, float]] = [
-        ("steps", 1), ("batch_size", 1), ("accumulate", 1), ("evaluate_every", 1), ("log_every", 1),
-        ("keep_checkpoints", 1), ("patience", 1), ("checkpoint_every", 1), ("average_count", 1),
-        ("warmup_steps", 0), ("learning_rate", 0), ("min_learning_rate", 0), ("weight_decay", 0),
-        ("muon_learning_rate", 0), ("muon_steps", 1), ("sample_tokens", 1), ("spike", 0),
-    ]  # fmt: skip
-    problems = [
+    """In words, each setting of training that is outside of what can be used."""
+    problems = list(_not_numbers(training, where))
+    problems += [
         f"{where} {name} = {value} must be at least {least}"
-        for name, least in rules
+        for name, least in LEAST.items()
         if (value := getattr(training, name)) is not None and value < least
     ]
-    for name in ("beta1", "beta2", "muon_momentum", "average_decay", "label_smoothing"):
+    for name in SHARES:
         if not 0 <= getattr(training, name) < 1:
             problems.append(f"{where} {name} = {getattr(training, name)} must be from 0 to below 1")
     if not 0 < training.decay_fraction <= 1:
         problems.append(f"{where} decay_fraction must be above 0 and at most 1")
     if training.minutes is not None and training.minutes <= 0:
-        problems.append(f"{where} minutes = {training.minutes} must be above 0")
+        problems.append(f"{where} minutes = {training.minutes:g} must be above 0")
+    if training.epsilon <= 0:
+        problems.append(f"{where} epsilon = {training.epsilon:g} must be above 0")
+    if training.seed > MOST_SEED:
+        problems.append(f"{where} seed = {training.seed} must be below 2 to the power of 63")
     threads = training.threads
-    if isinstance(threads, str) and threads != "auto" and not threads.isdecimal():
-        problems.append(f"{where} threads = {threads!r} must be auto or a number")
+    if threads != "auto" and not (str(threads).isdecimal() and 1 <= int(threads) <= MOST_THREADS):
+        problems.append(f"{where} threads = {threads!r} must be auto or from 1 to {MOST_THREADS}")
     if training.device not in ("auto", "cpu") and not training.device.startswith("cuda"):
         problems.append(f"{where} device = {training.device!r} must be auto, cpu or cuda")
     return problems
+
+
+def text_problems(text: TextRecipe, where: str) -> list[str]:
+    """In words, each number of `[text]` that cannot be used; names are checked where they are read."""
+    problems = list(_not_numbers(text, where))
+    if text.n_stories < 1:
+        problems.append(f"{where} n_stories = {text.n_stories} must be at least 1")
+    if text.corpus_seed < 0:
+        problems.append(f"{where} corpus_seed = {text.corpus_seed} must be at least 0")
+    words = text.filler_words
+    pair = len(words) == 2 and all(type(word) is int for word in words)
+    if not (pair and 0 <= words[0] <= words[1]):
+        problems.append(
+            f"{where} filler_words = {list(words)} must be two whole numbers, fewest and most"
+        )
+    if text.validation == "":
+        problems.append(f"{where} validation = '' must name a file")
+    return problems
+
+
+def _not_numbers(part: TrainingRecipe | TextRecipe, where: str) -> Iterable[str]:
+    """NaN and infinity pass every comparison or none, so they are looked for by themselves."""
+    for field in dataclasses.fields(part):
+        value = getattr(part, field.name)
+        if isinstance(value, float) and not math.isfinite(value):
+            yield f"{where} {field.name} = {value} must be a finite number"

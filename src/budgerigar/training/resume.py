@@ -103,8 +103,17 @@ def _go_on(
         loop.standing.total_steps = recipe.training.steps or loop.standing.total_steps
         if loop.standing.step < loop.standing.total_steps:
             loop.standing.finished = False
-        progress.note(f"going on from step {checkpoint.step:,} of {loop.standing.total_steps:,}")
+        progress.note(_where(folder.path, checkpoint.step, loop.standing.total_steps))
     return run_loop(loop, recipe, corpus, folder)
+
+
+def _where(path: Path, step: int, total: int) -> str:
+    if step < total:
+        return f"going on from step {step:,} of {total:,}"
+    return (
+        f"{path} has done its {total:,} steps and is finished. To train on: "
+        f"budgie train --resume {path} --steps {2 * total}"
+    )
 
 
 def _same_threads(

@@ -22,6 +22,7 @@ from budgerigar.formats.run import (
     resolve_run,
     save_weights,
 )
+from budgerigar.training.asked import refuse_untrainable, without_effect
 from budgerigar.training.corpora import (
     describe_corpus,
     gather_corpus,
@@ -32,8 +33,11 @@ from budgerigar.training.finish import TrainedRun, compared, make_loop, run_loop
 from budgerigar.training.plan import Plan, make_plan, shape_of
 from budgerigar.training.recipe import (
     Recipe,
+    flat,
     load_recipe,
     override,
+    recipe_from_dict,
+    settings_of,
     to_toml,
 )
 from budgerigar.training.report import write_report
@@ -92,13 +96,14 @@ def _start(
         RunFolder.refuse_existing(Path(out))
     files = [files] if isinstance(files, str | Path) else list(files)
     minutes, settings = _budget(minutes, settings)
-    base = load_model(resolve_run(start_from)) if start_from is not None else None
+    base = None if start_from is None else _base(resolve_run(start_from), settings)
     plan: Plan | None = None
     if recipe is None:
         plan = _planned(files, corpus, minutes, settings, base)
         recipe, corpus = plan.recipe, plan.corpus
     else:
         recipe = override(_as_recipe(recipe), settings)
+        refuse_untrainable(recipe)
         if minutes is not None:
             recipe = recipe.replace(training={"minutes": minutes, "steps": None})
     if corpus is None:
@@ -106,10 +111,29 @@ def _start(
         corpus = gather_corpus(recipe.text, files, tokenizer)
     if plan is None:
         _say(corpus.notes)
+    _say(without_effect(recipe, flat(settings), bool(files)))
     folder = Path(out) if out is not None else next_folder(_name_of(recipe, files))
     if recipe.kind == "ngram":
         return _count(recipe, corpus, files, folder)
     return _train_network(recipe, corpus, files, folder, base, plan, callbacks)
+
+
+def _base(path: Path, settings: Mapping[str, Any]) -> Loaded:
+    """The run to begin with; refuses settings that would make its weights another model's."""
+    base = load_model(path)
+    if base.config["kind"] != "transformer":
+        raise UserError(
+            f"{path} is an n-gram: it was counted, not trained, so there are no weights to start "
+            "from."
+        )
+    fixed = {*settings_of("transformer"), "kind", "tokenizer", "vocab_size"}
+    clash = [name for name in flat(settings) if name in fixed]
+    if clash:
+        raise UserError(
+            f"{', '.join(clash)} cannot be given here: training goes on from {path} (--from), "
+            "whose shape and vocabulary are kept. Leave it out, or train a new model."
+        )
+    return base
 
 
 def _budget(
@@ -120,7 +144,8 @@ def _budget(
     changes = dict(settings or {})
     asked = changes.pop("minutes", None)
     minutes = minutes if minutes is not None else asked
-    return (None if changes.get("steps") is not None else minutes), changes
+    recipe_from_dict({"training": {"minutes": minutes}}, "settings")  # refuses what is no time
+    return (None if "steps" in flat(changes) else minutes), changes
 
 
 def _as_recipe(recipe: Recipe | str | Path) -> Recipe:
@@ -218,11 +243,6 @@ def fit_context(recipe: Recipe, corpus: Any) -> Recipe:
 
 def _continued(recipe: Recipe, corpus: Any, base: Loaded) -> tuple[Recipe, Any]:
     """The network of another run, to be trained on; says what was kept of it."""
-    if base.config["kind"] != "transformer":
-        raise UserError(
-            f"{base.folder} is an n-gram: it was counted, not trained, so there are no weights to "
-            "start from."
-        )
     if corpus.tokenizer.fingerprint != base.tokenizer.fingerprint:
         raise UserError(
             f"The corpus was prepared with another tokenizer than that of {base.folder}, whose "

@@ -1,0 +1,65 @@
+"""What a user asked for that no training here can do, or that has no effect. No torch."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from typing import Any
+
+from budgerigar.errors import UserError
+from budgerigar.layers.config import TransformerConfig
+from budgerigar.training.recipe import Recipe
+
+# Settings that matter only beside another one: (names, that setting, its values, in words).
+ONLY_WITH: tuple[tuple[str, str, tuple[Any, ...], str], ...] = (
+    ("muon_learning_rate muon_momentum muon_momentum_warmup muon_weight_decay muon_steps "
+     "muon_iteration", "optimizer", ("muon",), "optimizer muon"),
+    ("average_decay", "average", ("ema",), "average ema"),
+    ("average_count", "average", ("last",), "average last"),
+    ("decay_fraction", "schedule", ("warmup-stable-decay",), "schedule warmup-stable-decay"),
+    ("validation_fraction", "validation", (None,), "a text without a validation file"),
+    ("sinusoid_layout", "positions", ("sinusoidal",), "positions sinusoidal"),
+    ("position_offset", "positions", ("learned",), "positions learned"),
+    ("rotary_base rotary_fraction", "positions", ("rotary",), "positions rotary"),
+    ("relative_buckets relative_max_distance relative_shared", "positions", ("relative",),
+     "positions relative"),
+    ("norm_bias", "norm", ("layer",), "norm layer"),
+    ("init_std", "initialisation", ("normal", "depth-scaled", "zero-output"),
+     "initialisation normal, depth-scaled or zero-output"),
+    ("head_learning_rate", "tied_embeddings", (False,), "an output layer of its own"),
+    ("n_encoder_layers n_decoder_layers shared_embeddings source_vocab_size", "assembly",
+     ("encoder-decoder",), "an encoder-decoder"),
+)  # fmt: skip
+
+
+def refuse_untrainable(recipe: Recipe) -> None:
+    """Raise a `UserError` for a model that cannot learn to predict the next token of a text."""
+    assembly = recipe.model.get("assembly", "decoder-only")
+    if assembly != "decoder-only":
+        raise UserError(
+            f"A model of assembly {assembly} cannot be trained on a plain text, where each token "
+            "is predicted from those before it. Leave --assembly out: decoder-only can."
+        )
+
+
+def without_effect(recipe: Recipe, given: Iterable[str], has_files: bool) -> list[str]:
+    """A remark for each of the settings `given` that changes nothing beside the rest of `recipe`."""
+    names = set(given)
+    if recipe.kind == "transformer":
+        defaults = {f.name: f.default for f in dataclasses.fields(TransformerConfig)}
+    else:
+        defaults = {}
+    values = {**defaults, **recipe.model, **vars(recipe.text), **vars(recipe.training)}
+    remarks = []
+    for dependent, other, fitting, words in ONLY_WITH:
+        if other not in values or values[other] in fitting:
+            continue
+        remarks += [_remark(name, words) for name in dependent.split() if name in names]
+    if has_files or recipe.text.corpus != "stories":
+        stories = [n for n in ("n_stories", "language", "filler_words") if n in names]
+        remarks += [_remark(name, "the corpus stories") for name in stories]
+    return remarks
+
+
+def _remark(name: str, words: str) -> str:
+    return f"note: --{name.replace('_', '-')} has no effect here: it is for {words}"
