@@ -137,7 +137,7 @@ def test_fine_tuning_says_what_is_new_and_refuses_another_shape(
     assert "% of the tokens are new to it" in said
     assert "byte by byte" in said
     assert not second.tokenizer.never_seen[second.tokenizer.encode("轩")].any()
-    for name, value in (("d_model", 32), ("tokenizer", "bpe"), ("norm", "rms")):
+    for name, value in (("d_model", 32), ("tokenizer", "bpe"), ("norm", "layer")):
         for recipe in (None, "shakespeare"):
             with pytest.raises(UserError, match=f"{name} cannot be given"):
                 train(recipe, [text], start_from=first.folder, settings={name: value})

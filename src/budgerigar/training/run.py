@@ -126,8 +126,9 @@ def _base(path: Path, settings: Mapping[str, Any]) -> Loaded:
             f"{path} is an n-gram: it was counted, not trained, so there are no weights to start "
             "from."
         )
-    fixed = {*settings_of("transformer"), "kind", "tokenizer", "vocab_size"}
-    clash = [name for name in flat(settings) if name in fixed]
+    kept = dict.fromkeys(settings_of("transformer")) | dict(base.config["model"])
+    kept |= {"tokenizer": base.tokenizer.kind, "vocab_size": base.tokenizer.vocab_size}
+    clash = [n for n, v in flat(settings).items() if n in kept and v not in (kept[n], "auto")]
     if clash:
         raise UserError(
             f"{', '.join(clash)} cannot be given here: training goes on from {path} (--from), "
