@@ -147,6 +147,35 @@ def test_nan_is_named_and_the_last_checkpoint_stays_good(make_loop: Any) -> None
     assert all(torch.isfinite(t).all() for t in checkpoint.weights.values())
 
 
+@pytest.mark.parametrize("poison", ["evaluation", "checkpoint", "logits"])
+def test_damaged_weights_are_neither_measured_nor_saved(make_loop: Any, poison: str) -> None:
+    """The last update before an evaluation or a checkpoint went wrong: no loss has shown it yet."""
+
+    class Poison:
+        def on_step(self, event: Any) -> None:
+            if event.step == 6:
+                weight = event.network.decoder.get_submodule("1.feed_forward.up").weight
+                with torch.no_grad():
+                    if poison == "logits":  # finite weights, values that are not
+                        weight.mul_(1e25)
+                        event.network.decoder.get_submodule("1.feed_forward.down").weight.mul_(1e25)
+                    else:
+                        weight[0, 0] = float("nan")
+
+    every = {"evaluate_every": 3, "checkpoint_every": 12}
+    if poison == "checkpoint":
+        every = {"evaluate_every": 12, "checkpoint_every": 3}
+    loop = make_loop("poisoned", steps=12, callbacks=[Poison()], **every)
+    with pytest.raises(TrainingFailedError) as caught:
+        run(loop)
+    assert caught.value.report.step == 6
+    assert "decoder.1.feed_forward" in str(caught.value)
+    saved = read_tensors(loop.folder.weights_path) if loop.folder.weights_path.exists() else {}
+    kept = read_latest_checkpoint(loop.folder.path)
+    for tensors in (saved, kept.weights if kept else {}):
+        assert all(torch.isfinite(t).all() and t.abs().max() < 1e20 for t in tensors.values())
+
+
 def test_an_overflowing_value_is_named_by_layer(make_loop: Any) -> None:
     class Blow:
         def on_step(self, event: Any) -> None:

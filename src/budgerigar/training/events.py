@@ -7,11 +7,13 @@ Looking at `event.network` never changes training: generators and mode are put b
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+
+SAMPLE_SHOWN = 150  # characters of a sample in the running log
 
 
 @dataclass(frozen=True)
@@ -100,3 +102,21 @@ class untouched:  # noqa: N801  reads as a phrase: `with untouched(network):`
             torch.cuda.set_rng_state_all(self._cuda)
         for module, mode in self._modes:  # each its own: a frozen part stays frozen
             module.training = mode
+
+
+def beside(loss: float, baselines: Mapping[str, float]) -> str:
+    """In words, the nearest simple model that is still better, or the best one that is beaten."""
+    if not baselines:
+        return ""
+    better = {name: value for name, value in baselines.items() if value < loss}
+    if better:
+        name = max(better, key=lambda n: better[n])
+        return f"; not yet below the {name}'s {better[name]:.3f}"
+    name = min(baselines, key=lambda n: baselines[n])
+    return f"; below the {name}'s {baselines[name]:.3f}"
+
+
+def on_one_line(sample: str) -> str:
+    """The beginning of a sample for the running log; metrics.jsonl has all of it."""
+    line = " ↵ ".join(part for part in sample.split("\n") if part)
+    return line if len(line) <= SAMPLE_SHOWN else f"{line[:SAMPLE_SHOWN]}…"

@@ -60,6 +60,11 @@ class FlightReport:
         lines.append(f"Details: {folder / 'flight-recorder.json'}")
         return "\n".join(lines)
 
+    def error(self, folder: Path, checkpoint: int | None) -> TrainingFailedError:
+        """What to raise; the report is written into the run's folder."""
+        self.save(folder)
+        return TrainingFailedError(self.message(folder, checkpoint), self)
+
     def save(self, folder: Path) -> None:
         """Write flight-recorder.json."""
         plain = {
@@ -107,6 +112,15 @@ class SpikeWatch:
     def load_state(self, state: dict[str, Any]) -> None:
         """The reverse of `state`."""
         self.mean, self.in_a_row = state["mean"], state["in_a_row"]
+
+
+def spoilt(network: nn.Module, validation_loss: float | None) -> str | None:
+    """Why the weights after an update are of no use, though no loss of training has shown it yet."""
+    if _bad_weight(network):
+        return "its update left weights that are not finite"
+    if validation_loss is not None and not math.isfinite(validation_loss):
+        return f"after its update the loss on the validation text is {validation_loss}"
+    return None
 
 
 def examine(

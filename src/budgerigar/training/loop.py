@@ -7,10 +7,11 @@ dropout, data order has its own, and both are put back after every evaluation an
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor, nn
@@ -22,13 +23,16 @@ from budgerigar.formats.run import RunFolder, save_weights
 from budgerigar.formats.tensors import load_network_tensors, network_tensors
 from budgerigar.training.averaging import Averages
 from budgerigar.training.device import Compute
-from budgerigar.training.events import EvaluationEvent, SampleEvent, StepEvent, Watchers, untouched
-from budgerigar.training.flight_recorder import (
-    FlightReport,
-    SpikeWatch,
-    TrainingFailedError,
-    examine,
+from budgerigar.training.events import (
+    EvaluationEvent,
+    SampleEvent,
+    StepEvent,
+    Watchers,
+    beside,
+    on_one_line,
+    untouched,
 )
+from budgerigar.training.flight_recorder import FlightReport, SpikeWatch, examine, spoilt
 from budgerigar.training.objective import accumulate_gradients, next_micro_batches
 from budgerigar.training.optimizers import Optimizers
 from budgerigar.training.pace import Pace
@@ -44,8 +48,6 @@ from budgerigar.training.recipe import TrainingRecipe
 from budgerigar.training.schedules import rate_factor
 from budgerigar.training.signals import StopRequest
 from budgerigar.training.timing import StepTimer, choose_threads, usable_cores
-
-SAMPLE_SHOWN = 150  # characters of a sample in the running log; metrics.jsonl has all of it
 
 
 @dataclass
@@ -89,6 +91,7 @@ class Loop:
         # Reading a number off a GPU waits for it, so there losses are read only once per line.
         self._read_every = 1 if compute.device.type == "cpu" else settings.log_every
         self._unread: list[tuple[int, Tensor, Tensor, list[dict[str, Any]], float]] = []
+        self._latest: list[dict[str, Any]] = []  # what the last step read
         self._last_checkpoint: int | None = None
         self._shown_at = 0.0
         self.best_evaluation: Any = None  # of the weights in model.safetensors, where known
@@ -121,6 +124,7 @@ class Loop:
                     ends = last or standing.finished
                     if stop.asked or ends or self._due(settings.checkpoint_every, at):
                         self._read()
+                        self._check_weights()
                         standing.finished = ends
                         self.save()
                     if stop.asked:
@@ -155,6 +159,7 @@ class Loop:
         self.optimizers.step(factor)
         self.averages.after_step()
         self.optimizers.zero_grad()
+        self._latest = micro_batches
         standing.step += 1
         standing.tokens += scored
         self._unread.append((standing.step, loss, norm, micro_batches, factor))
@@ -166,15 +171,23 @@ class Loop:
     def _guard(self, step: int, loss: float, norm: float, micro_batches: list[Any]) -> None:
         """Stop before an update that would spoil the weights."""
         reason = self.spikes.check(loss, norm)
-        if reason is None:
-            return
-        report = FlightReport(step, reason, loss, self.spikes.mean or loss, norm)
-        examine(self.network, micro_batches, self.around.tokenizer, report)
-        report.save(self.folder.path)
+        if reason is not None:
+            self._fail(step, reason, loss, norm, micro_batches)
+
+    def _check_weights(self, loss: float | None = None) -> None:
+        """Stop before weights that the last update spoilt are measured, sampled from or saved."""
+        reason = spoilt(self.network, loss)
+        if reason is not None:
+            self._fail(self.standing.step, reason, loss or math.nan, math.nan, self._latest)
+
+    def _fail(
+        self, step: int, reason: str, loss: float, norm: float, micro_batches: list[Any]
+    ) -> NoReturn:
         self._metrics.append({"kind": "failed", "step": step, "reason": reason})
         self._metrics.flush()
-        message = report.message(self.folder.path, self._last_checkpoint)
-        raise TrainingFailedError(message, report)
+        report = FlightReport(step, reason, loss, self.spikes.mean or loss, norm)
+        examine(self.network, micro_batches, self.around.tokenizer, report)
+        raise report.error(self.folder.path, self._last_checkpoint)
 
     def _read(self, stop: StopRequest | None = None) -> None:
         """Take in the losses of the steps since the last look; log, tell those who watch."""
@@ -250,12 +263,14 @@ class Loop:
 
     def _evaluate(self, stop: StopRequest, last: bool) -> None:
         self._read(stop)
+        self._check_weights()
         standing = self.standing
         self.averages.before_evaluation()
         with untouched(self.network), self.averages.in_place():
             self.network.eval()
             found = self.around.evaluate(self.network, False)
             loss = found.nats_per_token
+            self._check_weights(loss)
             is_best = standing.best_loss is None or loss < standing.best_loss
             if is_best:
                 standing.best_loss, standing.best_step = loss, standing.step
@@ -307,20 +322,8 @@ class Loop:
         progress.note(
             f"step {standing.step:,} of {standing.total_steps:,}: loss {found.nats_per_token:.4f} "
             f"({found.bits_per_byte:.3f} bits per byte){self.around.evaluated_on}"
-            f"{self._beside(found.nats_per_token)}"
+            f"{beside(found.nats_per_token, self.around.baselines)}"
         )
-
-    def _beside(self, loss: float) -> str:
-        """The nearest simple model that is still better, or the best one that is beaten."""
-        lines = self.around.baselines
-        if not lines:
-            return ""
-        better = {name: value for name, value in lines.items() if value < loss}
-        if better:
-            name = max(better, key=lambda n: better[n])
-            return f"; not yet below the {name}'s {better[name]:.3f}"
-        name = min(lines, key=lambda n: lines[n])
-        return f"; below the {name}'s {lines[name]:.3f}"
 
     def _save_best(self) -> None:
         metadata = {"step": str(self.standing.step), **self.around.weights_metadata}
@@ -328,15 +331,13 @@ class Loop:
 
     def _sample(self, stop: StopRequest) -> None:
         self._read(stop)
+        self._check_weights()
         assert self.around.sample is not None
         with untouched(self.network), self.averages.in_place(), torch.no_grad():
             self.network.eval()
             text = self.around.sample(self.network, self.standing.step)
         self._metrics.append({"kind": "sample", "step": self.standing.step, "text": text})
-        line = " ↵ ".join(part for part in text.split("\n") if part)
-        progress.note(
-            f"  it writes: {line[:SAMPLE_SHOWN]}{'…' if len(line) > SAMPLE_SHOWN else ''}"
-        )
+        progress.note(f"  it writes: {on_one_line(text)}")
         if self.watchers.tell("on_sample", SampleEvent(self.standing.step, text)):
             stop.ask("a callback")
 
