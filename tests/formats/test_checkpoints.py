@@ -122,6 +122,14 @@ def test_a_pointer_to_nothing_is_explained(tmp_path: Path) -> None:
         read_latest_checkpoint(tmp_path)
 
 
+@pytest.mark.parametrize("content", ["", "{}", "[]", "nonsense", '{"step": "x"}'])
+def test_a_damaged_state_is_named(tmp_path: Path, content: str) -> None:
+    write(tmp_path, 1)
+    (tmp_path / "checkpoints" / "step-00000001" / "state.json").write_text(content)
+    with pytest.raises(UserError, match=r"state\.json"):
+        read_latest_checkpoint(tmp_path)
+
+
 def test_metrics_are_cut_back_and_half_lines_skipped(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     append_metrics(path, {"kind": "step", "step": 1, "loss": float("nan")})

@@ -131,6 +131,45 @@ def test_damage_is_named(tmp_path: Path, tokenizer: Any) -> None:
         load_model(tmp_path / "nowhere")
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("format_version", "9"),
+        ("format_version", None),
+        ("format_version", True),
+        ("kind", 3),
+        ("model", 3),
+        ("model", None),
+        ("text", []),
+        ("text", None),
+        ("text", {"files": 3}),
+        ("text", {"sources": [1]}),
+    ],
+)
+def test_a_config_with_something_else_in_it_is_named(
+    tmp_path: Path, tokenizer: Any, key: str, value: Any
+) -> None:
+    network = small(tokenizer)
+    config = {**make_config(network.config, {}), key: value}
+    save_model(tmp_path / "m", network, tokenizer, config)
+    with pytest.raises(UserError, match=key):
+        load_model(tmp_path / "m")
+
+
+def test_no_name_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for nothing in ("", " "):
+        with pytest.raises(UserError, match="empty name"):
+            resolve_run(nothing)
+
+
+def test_a_folder_of_runs_names_them(tmp_path: Path, tokenizer: Any) -> None:
+    network = small(tokenizer)
+    save_model(tmp_path / "runs" / "one", network, tokenizer, make_config(network.config, {}))
+    with pytest.raises(UserError, match="holds runs: one"):
+        load_model(tmp_path / "runs")
+
+
 def test_last_is_the_newest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tokenizer: Any
 ) -> None:

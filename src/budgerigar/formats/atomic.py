@@ -23,6 +23,7 @@ _REASONS = {
     errno.EROFS: ("that file system is read-only", "choose a folder that can be written"),
     errno.EACCES: ("you may not write there", "choose another folder, or change its permissions"),
     errno.EPERM: ("you may not write there", "choose another folder, or change its permissions"),
+    errno.ENOENT: ("a folder of that path does not exist", "make it first, or choose another path"),
     errno.ENOTDIR: ("a part of that path is a file, not a folder", "choose another path"),
 }
 

@@ -96,6 +96,11 @@ def read_checkpoint(path: Path) -> Checkpoint:
         state = json.loads((path / "state.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UserError(f"{path / 'state.json'} cannot be read: {error}") from error
+    if not isinstance(state, dict) or not isinstance(state.get("step"), int):
+        raise UserError(
+            f"{path / 'state.json'} does not say which step it is of; it is damaged. Delete {path} "
+            "to go on from the checkpoint before it."
+        )
     weights = read_tensors(path / "weights.safetensors")
     return Checkpoint(state["step"], state, weights, read_tensors(path / "training.safetensors"))
 

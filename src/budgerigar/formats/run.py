@@ -92,7 +92,7 @@ class RunFolder:
         if not folder.path.is_dir():
             raise UserError(f"There is no folder {path}. `budgie train` makes one under {RUNS}/.")
         if not folder.config_path.is_file():
-            raise UserError(f"{path} is not a run folder: it has no config.json.")
+            raise UserError(f"{path} is not a run folder: it has no config.json.{_inside(path)}")
         return folder
 
     def config(self) -> dict[str, Any]:
@@ -190,6 +190,7 @@ def read_config(folder: Path) -> dict[str, Any]:
             f"{path} is not one of Budgerigar's: it has no format_version. Give a folder that "
             "`budgie train` made."
         )
+    _check_types(path, config)
     if config["format_version"] > FORMAT_VERSION:
         raise UserError(
             f"{path} has format version {config['format_version']}; this version of Budgerigar "
@@ -199,6 +200,25 @@ def read_config(folder: Path) -> dict[str, Any]:
     if missing:
         raise UserError(f"{path} lacks {' and '.join(missing)}; it is damaged.")
     return config
+
+
+def _check_types(path: Path, config: dict[str, Any]) -> None:
+    """Raise a `UserError` for a part of config.json that is something else than it should be."""
+    text = config.get("text", {})
+    parts = text if isinstance(text, dict) else {}
+    fits = {
+        "format_version": type(config["format_version"]) is int,
+        "kind": isinstance(config.get("kind", ""), str),
+        "model": isinstance(config.get("model", {}), dict),
+        "text": isinstance(text, dict),
+        "text.files": isinstance(parts.get("files", []), list),
+        "text.sources": all(isinstance(source, dict) for source in parts.get("sources", [])),
+    }
+    wrong = [key for key, fitting in fits.items() if not fitting]
+    if wrong:
+        raise UserError(
+            f"{path} is damaged: what it says for {', '.join(wrong)} is not what belongs there."
+        )
 
 
 def load_model(path: str | Path, device: str = "cpu") -> Loaded:
@@ -255,12 +275,21 @@ def resolve_run(name: str | Path) -> Path:
                 f"There is no run under {RUNS.resolve()} yet. Make one: budgie train FILE."
             )
         return max(folders, key=_last_change)
+    if not isinstance(name, str | Path) or not str(name).strip():
+        words = "an empty name" if isinstance(name, str) else repr(name)
+        raise UserError(f"A run was asked for by {words}. Give its folder, or `last`.")
     for candidate in (Path(name), RUNS / name):
         if candidate.is_dir():
             return candidate
     known = sorted(p.parent.name for p in RUNS.glob("*/config.json"))
     hint = f" Runs here: {', '.join(known[-8:])}." if known else ""
     raise UserError(f"There is no run folder {name}.{hint}")
+
+
+def _inside(path: Path) -> str:
+    """The runs that a folder holds which is none itself."""
+    names = sorted(p.parent.name for p in Path(path).glob("*/config.json"))
+    return f" It holds runs: {', '.join(names[-8:])}." if names else ""
 
 
 def _last_change(folder: Path) -> float:

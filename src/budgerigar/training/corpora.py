@@ -86,20 +86,42 @@ def describe_corpus(corpus: Any, files: Sequence[str | Path]) -> dict[str, Any]:
     }
 
 
+def files_of(described: dict[str, Any], folder: Path) -> list[str]:
+    """The files that a run was trained on; empty for a generated or a catalogue's text.
+
+    Raises:
+        UserError: names one that is gone.
+    """
+    files = [str(file) for file in described.get("files", ())]
+    gone = [file for file in files if not Path(file).exists()]
+    if gone:
+        raise UserError(f"The text of {folder} is gone: there is no {gone[0]}. Put it back there.")
+    return files
+
+
+def what_changed(corpus: Any, described: dict[str, Any]) -> str | None:
+    """In words, what of a text is no longer as config.json describes it; None if nothing is."""
+    before = {s["path"]: s["sha256"] for s in described.get("sources", [])}
+    changed = [
+        s["path"] for s in corpus.sources if before.get(s["path"], s["sha256"]) != s["sha256"]
+    ]
+    if changed:
+        return f"{changed[0]} has changed"
+    if corpus.fingerprint != described.get("fingerprint"):
+        return "The text or how it is cut has changed"
+    return None
+
+
 def check_same_corpus(corpus: Any, described: dict[str, Any], folder: Path) -> None:
     """Refuse to go on with a text that changed since the run began.
 
     Raises:
         UserError: names the file whose SHA-256 differs.
     """
-    before = {s["path"]: s["sha256"] for s in described.get("sources", [])}
-    changed = [
-        s["path"] for s in corpus.sources if before.get(s["path"], s["sha256"]) != s["sha256"]
-    ]
-    if changed or corpus.fingerprint != described.get("fingerprint"):
-        what = f"{changed[0]} has changed" if changed else "The text or how it is cut has changed"
+    changed = what_changed(corpus, described)
+    if changed:
         raise UserError(
-            f"{what} since {folder} began, so going on would not continue that run. Put the old "
+            f"{changed} since {folder} began, so going on would not continue that run. Put the old "
             f"text back, or start a new run from its weights: budgie train FILE --from {folder}"
         )
 

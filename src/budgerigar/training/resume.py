@@ -15,7 +15,7 @@ from budgerigar.formats.atomic import write_text
 from budgerigar.formats.checkpoints import Checkpoint, read_latest_checkpoint
 from budgerigar.formats.metrics import append_metrics, cut_metrics, read_metrics
 from budgerigar.formats.run import RunFolder, load_model
-from budgerigar.training.corpora import check_same_corpus, gather_corpus, make_batches
+from budgerigar.training.corpora import check_same_corpus, files_of, gather_corpus, make_batches
 from budgerigar.training.device import Compute, choose_compute
 from budgerigar.training.finish import TrainedRun, compared, make_loop, run_loop
 from budgerigar.training.recipe import Recipe, override, recipe_from_dict, to_toml
@@ -41,10 +41,10 @@ def resume_run(
     recipe = _resumed_recipe(folder, settings)
     with folder.lock():
         checkpoint = read_latest_checkpoint(path)
-        text = config["text"]
+        text = config.get("text", {})
         if corpus is None:
             tokenizer = Tokenizer.load(path)
-            corpus = gather_corpus(recipe.text, text["files"], tokenizer)
+            corpus = gather_corpus(recipe.text, files_of(text, path), tokenizer)
         check_same_corpus(corpus, text, path)
         network = models.build(config_from_dict(config["model"]), seed=recipe.training.seed)
         if checkpoint is None and config.get("started_from"):
