@@ -69,13 +69,16 @@ def test_chinese_any_substring() -> None:
 
 def test_a_word_that_occurs_twice_needs_to_say_which() -> None:
     spelling = spelt(words(), STORY)
-    with pytest.raises(UserError, match=r"occurs 2 times(.|\n)*position 3(.|\n)*position 19"):
+    several = r"occurs 2 times(.|\n)*budgerigar#1: position 3(.|\n)*budgerigar#2: position 19"
+    with pytest.raises(UserError, match=several):
         spelling.find("budgerigar")
     assert spelling.find("budgerigar", 2) == [19]
     assert spelling.find("budgerigar", -1) == [19]
     assert spelling.find("budgerigar#1") == [3]
-    with pytest.raises(UserError, match="occurs 2 time"):
+    with pytest.raises(UserError, match="no budgerigar#3: 'budgerigar' occurs 2 times"):
         spelling.find("budgerigar", 3)
+    with pytest.raises(UserError, match="occurs once"):
+        spelling.find("remembered#2")
 
 
 def test_absent_words_say_where_they_nearly_are() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import re
 from pathlib import Path
@@ -181,7 +182,7 @@ def test_grid_has_a_named_thumbnail_per_head_on_one_scale() -> None:
 def test_layer_figure_and_files(tmp_path: Path) -> None:
     tokenizer = words()
     seen = trace(network(tokenizer.vocab_size), tokenizer, STORY)
-    for name in ("grid.png", "grid.svg", "grid.pdf"):
+    for name in ("grid.png", "grid.svg", "grid.pdf", "GRID.PNG"):
         assert seen.heatmap(tmp_path / name).stat().st_size > 1000
     assert seen.heatmap(tmp_path / "layer.svg", layer=1).exists()
     svg = (tmp_path / "layer.svg").read_text("utf-8")
@@ -194,3 +195,19 @@ def test_layer_figure_and_files(tmp_path: Path) -> None:
         seen.heatmap(tmp_path / "nowhere" / "head.png")
     with pytest.raises(UserError, match="no layer 7"):
         seen.heatmap(tmp_path / "x.png", layer=7)
+
+
+@pytest.mark.parametrize("name", ["x.png", "x.svg", "x.html"])
+def test_a_full_disk_leaves_no_half_of_a_picture(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    tokenizer = words()
+    seen = trace(network(tokenizer.vocab_size), tokenizer, STORY)
+    monkeypatch.setattr("os.fsync", full)
+    draw = seen.html if name.endswith("html") else seen.heatmap
+    with pytest.raises(UserError, match=rf"{name}: the disk is full"):
+        draw(tmp_path / name)
+    assert not list(tmp_path.iterdir())

@@ -91,10 +91,9 @@ class Spelling:
             return places[0]
         index = occurrence - 1 if occurrence > 0 else len(places) + occurrence
         if occurrence == 0 or not 0 <= index < len(places):
-            raise UserError(
-                f"occurrence={occurrence} of {word!r}, but it occurs {len(places)} time(s); "
-                f"use 1 to {len(places)}, or -1 for the last"
-            )
+            n = len(places)
+            often = "once" if n == 1 else f"{n} times, so there are {word}#1 to {word}#{n}"
+            raise UserError(f"there is no {word}#{occurrence}: {word!r} occurs {often}")
         return places[index]
 
     def places(self, word: str) -> list[list[int]]:
@@ -132,11 +131,11 @@ class Spelling:
         return position % n
 
     def _several(self, word: str, places: list[list[int]]) -> str:
-        lines = [f"{word!r} occurs {len(places)} times; say which with occurrence= (or {word}#2):"]
+        lines = [
+            f"{word!r} occurs {len(places)} times; say which (in Python also by occurrence=2):"
+        ]
         for number, tokens in enumerate(places[:20], 1):
-            lines.append(
-                f"  occurrence={number}: position {_range(tokens)}  {self._around(tokens)}"
-            )
+            lines.append(f"  {word}#{number}: position {_range(tokens)}  {self._around(tokens)}")
         if len(places) > 20:
             lines.append(f"  … and {len(places) - 20} more")
         return "\n".join(lines)

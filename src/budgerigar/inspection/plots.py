@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from budgerigar.errors import UserError
+from budgerigar.formats.atomic import file_aside
 from budgerigar.inspection import fonts
 from budgerigar.inspection.labels import is_wide, shorten, width
 from budgerigar.inspection.matrix import KEY_AXIS, MASKED, QUERY_AXIS, Matrix, scale_top
@@ -143,7 +144,9 @@ def save(figure: Figure, path: str | Path, dpi: int = 150) -> Path:
         if vector:  # measured here, but drawn by the reader's fonts
             warnings.filterwarnings("ignore", message="Glyph .* missing")
         metadata = {"Date": None} if vector else {}
-        figure.savefig(target, dpi=dpi, metadata=metadata)
+        with file_aside(target) as aside:
+            ending = target.suffix.lower().removeprefix(".")
+            figure.savefig(aside, dpi=dpi, metadata=metadata, format=ending)
     return target
 
 

@@ -97,7 +97,8 @@ class Trace:
     def __repr__(self) -> str:
         names = [head for site in self.sites for head in self.names(site.of, site.kind)]
         ends = f"{names[0]} to {names[-1]}" if names else "no heads"
-        return f"Trace of {len(self)} tokens, {ends}, {self.about}"
+        tokens = f"{len(self)} token{'' if len(self) == 1 else 's'}"
+        return f"Trace of {tokens}, {ends}, {self.about}"
 
     # -- attention -------------------------------------------------------------------------------
     def site(self, of: str | None = None, kind: str | None = None) -> Site:
@@ -255,11 +256,12 @@ class Trace:
 
     def html(self, path: str | Path, of: str | None = None, kind: str | None = None) -> Path:
         """Write one offline HTML file: all heads, the numbers under the pointer."""
+        from budgerigar.formats.atomic import write_text
         from budgerigar.inspection.html import page
 
         text = page([h.matrix() for h in self.heads(of=of, kind=kind)], self.about)
         target = Path(path)
-        target.write_text(text, encoding="utf-8")
+        write_text(target, text)
         return target
 
 
