@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -150,11 +151,45 @@ def test_start_from_another_run(run: bg.Run, tmp_path: Path) -> None:
         (lambda m: m.edited(off=["L9.H0"]), "no layer 9"),
         (lambda m: bg.load("no/such/run"), "no run folder"),
         (lambda m: bg.load(m.folder, device="cpux"), "cpux"),
+        (lambda m: bg.load(None), "None"),
+        (lambda m: bg.load(""), "empty name"),
+        (lambda m: bg.train(None), "names no file"),
+        (lambda m: bg.train(""), "names no file"),
+        (lambda m: bg.train(7), "names no file"),
+        (lambda m: m.generate(3), "3 is a int, not text"),
+        (lambda m: m.generate(None), "not text"),
+        (lambda m: m.generate(["a", "b"]), "generate_many"),
+        (lambda m: m.generate([]), "generate_many"),
+        (lambda m: m.generate_many([3]), "not text"),
+        (lambda m: list(m.stream(3)), "not text"),
+        (lambda m: m.score(3), "not text"),
+        (lambda m: m.encode(b"a"), "not text"),
+        (lambda m: m.logits("a"), "no list of token ids"),
+        (lambda m: m.logits(3), "no list of token ids"),
+        (lambda m: m.logits([1.5]), "no list of token ids"),
+        (lambda m: m.trace(3), "no list of token ids"),
+        (lambda m: m.trace([[1]]), "no list of token ids"),
+        (lambda m: m.trace("a").html("no/such/folder/x.html"), "does not exist"),
+        (lambda m: m.trace("a").heatmap("no/such/folder/x.png"), "no folder"),
     ],
 )
 def test_mistakes(call: object, words: str, model: bg.Model) -> None:
     with pytest.raises(UserError, match=words):
         call(model)  # type: ignore[operator]
+
+
+def test_ids_may_be_an_array_or_a_tensor(model: bg.Model) -> None:
+    ids = model.encode("the cat")
+    for given in (np.array(ids), torch.tensor(ids)):
+        assert torch.equal(model.logits(given), model.logits(ids))
+        assert model.trace(given).about == model.trace(ids).about
+
+
+def test_what_is_shown_of_a_run_and_a_model_is_one_line(run: bg.Run, model: bg.Model) -> None:
+    for thing in (run, model, model.edited(off="L0.H0"), model.tokenizer):
+        assert len(repr(thing).splitlines()) == 1
+    assert "parameters in 2 layers" in repr(model)
+    assert str(run.folder) in repr(run)
 
 
 def test_an_end_within_the_ids_opens_a_document_for_every_verb() -> None:

@@ -89,7 +89,19 @@ def test_train_help_explains_each_setting(capsys: pytest.CaptureFixture[str]) ->
         (["generate", "nowhere"], ["nowhere"]),
         (["generate", "x", "p", "--prompt-file", "f"], ["not both"]),
         (["eject", "a", "b"], ["no further argument 'b'"]),
-        (["list", "--threads", "0"], ["at least 1"]),
+        (["list", "--threads", "0"], ["from 1 to"]),
+        (["list", "--threads", "99999"], ["from 1 to"]),
+        (["look"], ["RUN and TEXT must be given"]),
+        (["look", "a", "has", "a", "cat"], ["no further argument 'a'", "quotes"]),
+        (["look", "a", ""], ["text is empty"]),
+        (["generate", "x", "p", "--samples", "x"], ["'x' is not a whole number"]),
+        (["generate", "x", "p", "--samples", "0"], ["at least 1"]),
+        (["generate", "", "p"], ["empty name"]),
+        (["train", ""], ["names no file"]),
+        (["train", "a.txt", "--from", ""], ["empty name"]),
+        (["train", "--recipe", "stories", "--minutes", "0"], ["minutes"]),
+        (["train", "--recipe", "stories", "--minutes", "nan"], ["minutes"]),
+        (["train", "--recipe", "stories", "--seed", "-1"], ["seed"]),
     ],
 )
 def test_mistakes_are_told_in_words(
@@ -107,6 +119,19 @@ def test_mistakes_are_told_in_words(
     assert "Traceback" not in err
     for word in words:
         assert word in err
+
+
+def test_only_what_is_needed_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["generate"]) == 2
+    assert "RUN must be given" in capsys.readouterr().err
+
+
+def test_a_closed_stdout_is_no_fault() -> None:
+    command = [sys.executable, "-m", "budgerigar", "list", "papers"]
+    closed = subprocess.run(
+        ["sh", "-c", 'exec "$@" >&-', "sh", *command], capture_output=True, text=True, check=False
+    )
+    assert closed.returncode == 0, closed.stderr
 
 
 def test_a_file_for_a_command(

@@ -93,10 +93,70 @@ def test_generate_from_stdin(
     assert capsys.readouterr().out.startswith("the dog")
 
 
+def test_bytes_from_stdin_are_read_like_a_file(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def piped(data: bytes, *flags: str) -> int:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+        return main(["generate", "last", "--max-new-tokens", "1", *flags])
+
+    assert piped(b"\xef\xbb\xbfthe\r\ndog\r\n") == 0
+    assert capsys.readouterr().out.startswith("the\ndog")
+    assert piped("né".encode("latin-1"), "--encoding", "latin-1") == 0
+    assert capsys.readouterr().out.startswith("né")
+    assert piped(b"the \xff dog") == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "stdin: byte 4 (FF)" in err
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [["--top-k", "0"], ["--temperature", "nan"], ["--on-overflow", "sinks"], ["--stop", ""]],
+)
+def test_nothing_is_printed_before_a_mistake(
+    flags: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["generate", "last", "the cat", *flags]) == 2
+    assert capsys.readouterr().out == ""
+
+
+def test_words_without_quotes_are_noticed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["generate", "last", "the", "cat", "--max-new-tokens", "1"]) == 0
+    assert "needs quotes" in capsys.readouterr().err
+    assert main(["generate", "last", "the cat", "a dog", "--max-new-tokens", "1"]) == 0
+    assert "needs quotes" not in capsys.readouterr().err
+
+
+def test_evaluate_reads_other_encodings_and_names_what_is_gone(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "other.txt").write_bytes("the café sat . ".encode("latin-1") * 20)
+    flags = ["evaluate", "last", str(tmp_path / "other.txt")]
+    assert main(flags) == 2
+    assert "--encoding" in capsys.readouterr().err
+    assert main([*flags, "--encoding", "latin-1"]) == 0
+    text = place / "text.txt"
+    before = text.read_bytes()
+    capsys.readouterr()
+    try:
+        text.write_bytes(before + b"more")
+        assert main(["evaluate", "last"]) == 2
+        assert "budgie evaluate" in capsys.readouterr().err
+        text.unlink()
+        for command in (["evaluate", "last"], ["train", "--resume", "last", "--steps", "90"]):
+            assert main(command) == 2
+            assert "is gone" in capsys.readouterr().err
+    finally:
+        text.write_bytes(before)
+
+
 def test_generate_says_what_has_no_effect(capsys: pytest.CaptureFixture[str]) -> None:
     flags = ["--temperature", "0", "--top-k", "5", "--max-new-tokens", "2"]
     assert main(["generate", "last", "a", *flags]) == 0
     assert "--top-k has no effect" in capsys.readouterr().err
+    assert main(["generate", "last", "a", *flags, "--samples", "2"]) == 0
+    assert "--samples has no effect" in capsys.readouterr().err
 
 
 def test_look_in_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,8 @@ Shapes: T positions, V vocab_size.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import operator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -62,7 +63,7 @@ class Score:
         return math.exp(self.nats_per_token)
 
 
-@dataclass
+@dataclass(repr=False)
 class Model:
     """A network and its tokenizer, with everything one can do with them.
 
@@ -74,6 +75,15 @@ class Model:
     settings: dict[str, Any] = field(default_factory=dict, repr=False)
     recipe: dict[str, Any] | None = field(default=None, repr=False)
     folder: Path | None = None
+
+    def __repr__(self) -> str:
+        """What it is, on one line; `.network` shows the modules."""
+        place = "in memory" if self.folder is None else str(self.folder)
+        what = "n-gram"
+        if hasattr(self.network, "parameters"):
+            what = f"{sum(p.numel() for p in self.network.parameters()):,} parameters"
+            what += f" in {self.config.n_layers} layer{'s' if self.config.n_layers > 1 else ''}"
+        return f"Model({place}: {what}, {self.tokenizer.vocab_size:,} pieces)"
 
     @property
     def config(self) -> Any:
@@ -101,7 +111,7 @@ class Model:
         return stream_text(
             self.network,
             self.tokenizer,
-            prompt,
+            _text(prompt, "continue several with generate_many"),
             _sampling(options),
             starts_documents=self.start_id is not None,
         )
@@ -115,7 +125,7 @@ class Model:
         return generate_texts(
             self.network,
             self.tokenizer,
-            list(prompts),
+            [_text(prompt) for prompt in ([prompts] if isinstance(prompts, str) else prompts)],
             _sampling(options),
             samples=samples,
             starts_documents=self.start_id is not None,
@@ -126,14 +136,14 @@ class Model:
     # -- numbers -----------------------------------------------------------------------------------
     def encode(self, text: str) -> list[int]:
         """Ids of a text as the model reads it: opened by `<end>` where it learnt documents."""
-        ids = list(self.tokenizer.encode(text))
+        ids = list(self.tokenizer.encode(_text(text)))
         return ids if self.start_id is None else [self.start_id, *ids]
 
     def score(self, text: str) -> Score:
         """How well the model predicts `text`; see `Score`."""
         from budgerigar.evaluation import score_ids
 
-        ids = list(self.tokenizer.encode(text))
+        ids = list(self.tokenizer.encode(_text(text)))
         first = 0 if self.start_id is not None else 1
         if len(ids) <= first:
             raise UserError(
@@ -159,7 +169,7 @@ class Model:
         """Logits float32 (T, V): row t is about the token that follows `ids[t]`."""
         from budgerigar.inspection.passes import pass_inputs, run
 
-        ids = list(ids)
+        ids = _ids(ids)
         limit = self.network.context_length
         if not ids:
             raise UserError("logits need at least one token id")
@@ -177,17 +187,24 @@ class Model:
         )  # the very pass that `trace` looks at
         return run(self.network, inputs)[0][0]
 
-    def evaluate(self, file: str | Path | None = None, *, streaming: bool = False) -> Evaluation:
+    def evaluate(
+        self,
+        file: str | Path | None = None,
+        *,
+        streaming: bool = False,
+        encoding: str | None = None,
+    ) -> Evaluation:
         """Loss over every token of a text but its first: `file`, or the run's validation text."""
         from budgerigar.api.evaluation import evaluate_model
 
-        return evaluate_model(self, file, streaming=streaming)
+        return evaluate_model(self, file, streaming=streaming, encoding=encoding)
 
     # -- looking -----------------------------------------------------------------------------------
     def trace(self, text: str | Sequence[int]) -> Trace:
         """Every intermediate value of one pass over `text`; see `inspection.traces`."""
         from budgerigar.inspection.traces import trace
 
+        text = text if isinstance(text, str) else _ids(text)
         name = "" if self.folder is None else self.folder.name
         return trace(self.network, self.tokenizer, text, start_id=self.start_id, name=name)
 
@@ -248,6 +265,23 @@ def choose_device(name: str) -> str:
             f"device {name!r} cannot be used here ({reason}); try cpu or auto"
         ) from None
     return name
+
+
+def _text(value: object, hint: str = "give text in quotes") -> str:
+    """`value`, or a `UserError` where it is not text."""
+    if not isinstance(value, str):
+        raise UserError(f"{value!r} is a {type(value).__name__}, not text; {hint}")
+    return value
+
+
+def _ids(values: Iterable[Any]) -> list[int]:
+    """Token ids as Python's numbers, also from an array or a tensor."""
+    try:
+        return [operator.index(value) for value in values]
+    except TypeError:
+        raise UserError(
+            f"{values!r} is no list of token ids (whole numbers); model.encode(text) gives one"
+        ) from None
 
 
 def _sampling(options: dict[str, Any]) -> SamplingOptions:

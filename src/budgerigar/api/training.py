@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from budgerigar.api.data import get
 from budgerigar.api.model import Model
+from budgerigar.errors import UserError
 from budgerigar.training.recipe import Recipe, flat, load_recipe, override
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ class Run:
     """A finished (or stopped) training run."""
 
     model: Model
-    report: Any
+    report: Any = field(repr=False)
     folder: Path
 
 
@@ -58,7 +60,7 @@ def train(
     if corpus == "stories" and recipe is None:
         recipe = "stories"
     base = _resolve(recipe, config, layers, corpus)
-    paths = [Path(file) for file in files]
+    paths = [_path(file) for file in files]
     if corpus is not None and base is None:
         paths = list(get(corpus).files.values())
     done = train_run(
@@ -71,6 +73,12 @@ def train(
         callbacks=callbacks,
     )
     return _run_of(done)
+
+
+def _path(file: object) -> Path:
+    if not isinstance(file, str | PathLike) or not str(file).strip():
+        raise UserError(f"{file!r} names no file. Give the path of a text, or of a folder of them.")
+    return Path(file)
 
 
 def _resolve(

@@ -24,7 +24,8 @@ def main(argv: list[str] | None = None) -> int:
     _make_output_robust()
     try:
         status = dispatch(arguments)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # None where the caller closed it
+            sys.stdout.flush()
         return status
     except (KeyboardInterrupt, BrokenPipeError, UserError, OSError, MemoryError) as error:
         if debug and not isinstance(error, BrokenPipeError):

@@ -27,6 +27,11 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and where the flags are explained."""
+        needed = [a.metavar for a in self._positionals._group_actions if a.nargs not in ("*", "?")]
+        if message.startswith(
+            "the following arguments are required"
+        ):  # it also lists optional ones
+            message = f"{' and '.join(map(str, needed))} must be given"
         raise UserError(f"{message}. `{self.prog} --help` explains the flags.")
 
 
@@ -82,7 +87,10 @@ def _refuse_unknown(parser: argparse.ArgumentParser, extra: list[str]) -> None:
         return
     flags = [word for word in extra if word.startswith("-")]
     if not flags:
-        raise UserError(f"{parser.prog} takes no further argument {extra[0]!r}")
+        hint = ""
+        if any(action.metavar == "TEXT" for action in parser._positionals._group_actions):
+            hint = "; a text of several words needs quotes around it"
+        raise UserError(f"{parser.prog} takes no further argument {extra[0]!r}{hint}")
     wrong = flags[0].split("=")[0]
     known = [option for action in parser._actions for option in action.option_strings]
     near = get_close_matches(wrong, known, n=3, cutoff=0.55)
@@ -130,12 +138,15 @@ def number(text: str) -> float:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
 
 
+MOST_THREADS = 1024  # beyond what machines have, the thread library itself gives up
+
+
 def _threads(text: str) -> int | str:
     if text == "auto":
         return text
     value = whole_number(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError("threads must be at least 1")
+    if not 1 <= value <= MOST_THREADS:
+        raise argparse.ArgumentTypeError(f"threads must be from 1 to {MOST_THREADS}, or auto")
     return value
 
 

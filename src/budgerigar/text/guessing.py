@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import codecs
-import io
 from collections import Counter
+from typing import BinaryIO
 
 _SAMPLE_BYTES = 1 << 18
 _DAMAGE_BYTES = 1 << 26  # how much of a file is searched for further undecodable bytes
@@ -61,7 +61,7 @@ def describe_missing_bom(head: bytes) -> str | None:
     )
 
 
-def describe_damage(file: io.BufferedReader, reason: str) -> str:
+def describe_damage(file: BinaryIO, reason: str) -> str:
     """Why `file` is not UTF-8 and what to do, as the end of an error message.
 
     Over 99 % valid bytes, or a single cut character at the end, is damaged UTF-8; anything else

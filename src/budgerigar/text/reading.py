@@ -49,7 +49,10 @@ def detect_encoding(path: str | Path, encoding: str | None = None) -> Detected:
     UTF-32 without a byte-order mark (NUL in over a fifth of the bytes, all at one parity).
     """
     with _open(path) as file:
-        head = _read(file, _HEAD_BYTES, path)
+        return _detect(_read(file, _HEAD_BYTES, path), path, encoding)
+
+
+def _detect(head: bytes, path: str | Path, encoding: str | None) -> Detected:
     marked = next(((mark, name) for mark, name in _BOMS if head.startswith(mark)), None)
     if encoding is not None:
         wanted = _codec_name(encoding)
@@ -106,12 +109,30 @@ def read_text(path: str | Path, encoding: str | None = None) -> str:
     return "".join(read_blocks(path, encoding))
 
 
-def _undecodable(path: str | Path, encoding: str, offset: int, error: UnicodeDecodeError) -> str:
+def decode_text(data: bytes, name: str, encoding: str | None = None) -> str:
+    """The LF-normalised text of bytes that come from no file; errors as in `read_blocks`."""
+    detected = _detect(data[:_HEAD_BYTES], name, encoding)
+    try:
+        text = data[detected.bom :].decode(detected.encoding)
+    except UnicodeDecodeError as error:
+        offset = detected.bom + error.start
+        words = _undecodable(name, detected.encoding, offset, error, io.BytesIO(data))
+        raise UserError(words) from None
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _undecodable(
+    path: str | Path,
+    encoding: str,
+    offset: int,
+    error: UnicodeDecodeError,
+    source: io.BytesIO | None = None,
+) -> str:
     bad = " ".join(f"{byte:02X}" for byte in error.object[error.start : error.end][:4])
     what = f"{path}: byte {offset:,} ({bad}) cannot be read as {encoding.upper()}"
     if encoding != "utf-8":
         return f"{what} ({error.reason}). Is --encoding right? Without it, UTF-8 is tried."
-    with _open(path) as file:
+    with source or _open(path) as file:
         return f"{what}: {describe_damage(file, error.reason)}"
 
 

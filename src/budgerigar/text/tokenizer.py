@@ -56,6 +56,9 @@ class Tokenizer:
         self.never_seen = never_seen
         self._splitter = SafeSplitter(None if self._table else kind)
 
+    def __repr__(self) -> str:
+        return f"Tokenizer({self.kind}, {self.vocab_size:,} pieces)"
+
     # --- text to ids -----------------------------------------------------------------------
 
     def encode(self, text: str) -> list[int]:

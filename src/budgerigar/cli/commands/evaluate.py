@@ -24,6 +24,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file", metavar="FILE", nargs="?", help="a text; without one, the run's validation text"
     )
+    parser.add_argument("--encoding", metavar="NAME", help="encoding of FILE, if not UTF-8")
     parser.add_argument(
         "--streaming", action="store_true", help="also with the state carried through the text"
     )
@@ -34,9 +35,11 @@ def run(options: argparse.Namespace) -> None:
     from budgerigar import api
 
     model = api.load(options.model, device=options.device or "auto", threads=options.threads)
-    results = {"windowed": model.evaluate(options.file)}
+    results = {"windowed": model.evaluate(options.file, encoding=options.encoding)}
     if options.streaming:
-        results["streaming"] = model.evaluate(options.file, streaming=True)
+        results["streaming"] = model.evaluate(
+            options.file, streaming=True, encoding=options.encoding
+        )
     if options.json:
         print_json({"run": str(model.folder), "text": options.file or "validation", **results})
         return

@@ -10,7 +10,7 @@ import argparse
 import sys
 from typing import Any
 
-from budgerigar.cli.flags import add_dataclass, given
+from budgerigar.cli.flags import add_dataclass, given, whole_number
 from budgerigar.errors import UserError
 
 USES = ("device", "seed", "threads", "json")
@@ -28,7 +28,10 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("prompts", metavar="PROMPT", nargs="*", help="a text to continue")
     parser.add_argument("--prompt-file", metavar="FILE", help="read the prompt from a file")
     parser.add_argument(
-        "--samples", type=int, default=1, metavar="N", help="continuations each [1]"
+        "--encoding", metavar="NAME", help="encoding of that file or of stdin, if not UTF-8"
+    )
+    parser.add_argument(
+        "--samples", type=whole_number, default=1, metavar="N", help="continuations each [1]"
     )
     parser.add_argument("--stop", action="append", metavar="TEXT", help="end before this text")
     parser.add_argument(
@@ -46,7 +49,7 @@ def run(options: argparse.Namespace) -> None:
         sampling["seed"] = options.seed
     if options.stop:
         sampling["stop"] = tuple(options.stop)
-    _note_unused(sampling)
+    _note_unused(sampling, options)
     if options.prompts and options.prompt_file:
         raise UserError("give the prompt as an argument or with --prompt-file, not both")
     if options.samples < 1:
@@ -75,9 +78,11 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _stream(model: Any, prompt: str, sampling: dict[str, Any]) -> None:
-    """The prompt and, as it is made, its continuation."""
-    print(prompt, end="", flush=True)
-    for piece in model.stream(prompt, **sampling):
+    """The prompt and, as it is made, its continuation; nothing where that cannot begin."""
+    pieces = model.stream(prompt, **sampling)
+    first = next(pieces, "")
+    print(prompt + first, end="", flush=True)
+    for piece in pieces:
         print(piece, end="", flush=True)
     print()
 
@@ -99,22 +104,32 @@ def _prompts(options: argparse.Namespace) -> list[str]:
     if options.prompt_file:
         from budgerigar.text.reading import read_text
 
-        return [read_text(options.prompt_file).removesuffix("\n")]
+        return [read_text(options.prompt_file, options.encoding).removesuffix("\n")]
     if options.prompts:
         return list(options.prompts)
     if not sys.stdin or sys.stdin.isatty():
         return [""]
-    return [sys.stdin.read().removesuffix("\n")]
+    if not hasattr(sys.stdin, "buffer"):  # text put in its place by a program
+        return [sys.stdin.read().removesuffix("\n")]
+    from budgerigar.text.reading import decode_text
+
+    return [decode_text(sys.stdin.buffer.read(), "stdin", options.encoding).removesuffix("\n")]
 
 
-def _note_unused(sampling: dict[str, Any]) -> None:
-    """A flag without effect is said."""
+def _note_unused(sampling: dict[str, Any], options: argparse.Namespace) -> None:
+    """A flag without effect is said, and what looks like a text without quotes."""
     from budgerigar import progress
 
+    unused: list[str] = []
     if sampling.get("temperature") == 0:
-        for name in ("top_k", "top_p", "min_p", "seed"):
-            if sampling.get(name) is not None:
-                flag = name.replace("_", "-")
-                progress.note(
-                    f"note: --{flag} has no effect at temperature 0 (always the likeliest)"
-                )
+        unused = [name for name in ("top_k", "top_p", "min_p", "seed") if name in sampling]
+        unused += ["samples"] if options.samples > 1 else []
+    for name in unused:
+        progress.note(
+            f"note: --{name.replace('_', '-')} has no effect at temperature 0 (always the likeliest)"
+        )
+    if len(options.prompts) > 1 and not any(" " in prompt for prompt in options.prompts):
+        progress.note(
+            f"note: these are {len(options.prompts)} prompts, each continued by itself; a prompt of "
+            "several words needs quotes around it"
+        )

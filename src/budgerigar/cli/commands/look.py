@@ -47,6 +47,8 @@ def run(options: argparse.Namespace) -> None:
     chosen += ["--layer"] if options.layer is not None else []
     if len(chosen) > 1:
         raise UserError(f"{' and '.join(chosen)} ask for different pictures; give one of them")
+    if not options.text:
+        raise UserError("the text is empty: there is nothing to look at")
     if options.out and Path(options.out).exists():
         raise UserError(f"{options.out} exists already; choose another --out or remove it")
 
@@ -54,6 +56,7 @@ def run(options: argparse.Namespace) -> None:
 
     model = api.load(options.model, device=options.device or "auto", threads=options.threads)
     if options.head_off:
+        options.head_off = list(dict.fromkeys(options.head_off))
         _show_edit(model, options)
         model = model.edited(off=tuple(options.head_off))
     trace = model.trace(options.text)
@@ -105,9 +108,9 @@ def _show_heads(trace: Any, options: argparse.Namespace) -> None:
 def _draw(trace: Any, options: argparse.Namespace) -> Path:
     """Write the picture and return its path."""
     out = Path(options.out)
-    if out.suffix == ".html":
+    if out.suffix.lower() == ".html":
         return Path(trace.html(out))
-    if out.suffix not in (".png", ".svg", ".pdf"):
+    if out.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise UserError(f"{out}: a picture's name ends in .png, .svg, .pdf or .html")
     return Path(trace.heatmap(out, head=options.head, layer=options.layer))
 

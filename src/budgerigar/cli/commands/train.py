@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from typing import Any
 
 from budgerigar.cli.flags import add_dataclass, given, number
@@ -59,7 +58,7 @@ NGRAM_SKIP = {"vocab_size"}
 
 def run(options: argparse.Namespace) -> int:
     """Train; the folder goes to stdout, everything on the way to stderr. 130: it was stopped."""
-    files = [Path(name) for name in options.files]
+    files = options.files
     settings = _settings(options)
     _check(options, files, settings)
 
@@ -96,7 +95,7 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
     return {part: values for part, values in parts.items() if values}
 
 
-def _check(options: argparse.Namespace, files: list[Path], settings: dict[str, Any]) -> None:
+def _check(options: argparse.Namespace, files: list[str], settings: dict[str, Any]) -> None:
     """Refuse combinations without meaning before anything is read."""
     if options.resume:
         others = [("FILE", files), ("--corpus", options.corpus), ("--recipe", options.recipe)]
