@@ -10,6 +10,7 @@ import pytest
 
 from budgerigar.errors import UserError
 from budgerigar.text.check import LONG_LINE, check_files
+from budgerigar.text.corpus import prepare
 from budgerigar.text.findings import Finding, Report
 
 
@@ -165,3 +166,21 @@ def test_difficult_files(data_folder: Path) -> None:
             assert report.files[0].n_characters == wanted["chars"]
         if wanted and wanted["encoding"] is None:
             assert not report.ok
+
+
+@pytest.mark.parametrize(
+    ("text", "severity"),
+    [("", "error"), ("a", "error"), ("ab", None), (" \n\n  \n", "warning"), ("\n\n", "warning")],
+)
+def test_an_error_is_what_training_refuses(tmp_path: Path, text: str, severity: str | None) -> None:
+    file = tmp_path / "little.txt"
+    file.write_text(text, encoding="utf-8")
+    report = check_files([file])
+    assert report.ok is (severity != "error")
+    levels = {finding.level for finding in report.findings}
+    assert severity is None or severity in levels
+    if severity == "error":
+        with pytest.raises(UserError):
+            prepare([file], cache=tmp_path / "cache")
+    else:
+        assert prepare([file], cache=tmp_path / "cache").train.n_tokens >= 1

@@ -148,8 +148,17 @@ class _Scan:
 
     def findings(self) -> Iterator[Finding]:
         """What is remarkable in the text."""
-        if not self.counts or self._blank.count == self.n_lines:
-            yield Finding("error", "there is no text in it", advice="Nothing can be learnt from it")
+        if self.n_characters < 2:
+            what = "a single character" if self.n_characters else "no text"
+            yield Finding(
+                "error", f"there is {what} in it", advice="Two are the least to learn from"
+            )
+        elif self._blank.count == self.n_lines:
+            yield Finding(
+                "warning",
+                "there are only blanks and line ends in it",
+                advice="It trains; is it the text you meant?",
+            )
         for odd, places in self._odd.items():
             name, advice = _ODD_NAMES.get(odd, _CONTROL)
             yield places.finding("warning", f"{name}: {{n}} times", advice)

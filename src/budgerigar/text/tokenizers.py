@@ -77,7 +77,8 @@ def choose_kind(sample: Sample) -> tuple[str, str]:
     """(kind, why) for a text: characters where they are few, else byte-level BPE."""
     n_distinct = len(sample.characters)
     if n_distinct <= _FEW_CHARACTERS:
-        return "character", f"the text has {n_distinct:,} distinct characters"
+        words = f"the text has {n_distinct:,} distinct characters; 256 bytes stand for all others"
+        return "character", words
     if sample.mostly_cjk and n_distinct <= _FEW_CJK_CHARACTERS:
         return "character", (
             f"the text is mostly Chinese, Japanese or Korean, with {n_distinct:,} distinct characters"

@@ -1,4 +1,4 @@
-"""The guided tour, about four minutes: a word game that a small GPT learns to win in half a minute
+"""The guided tour, about five minutes: a word game that a small GPT learns to win in half a minute
 while you watch what it looks at, then a real text. Stop any time with Ctrl-C; the next start goes
 on where it stopped. It keeps what it makes under runs/demo-*.
 """
