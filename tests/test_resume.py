@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 import time
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +106,19 @@ def test_what_would_make_it_another_run_is_refused(tmp_path: Path, text: Path) -
         start(text, tmp_path / "run")
     more = train(resume=tmp_path / "run", settings={"steps": 5})
     assert more.report["step"] == 5
+
+
+@pytest.mark.parametrize(
+    "rate",
+    ["learning_rate", "muon_learning_rate", "embedding_learning_rate", "head_learning_rate"],
+)
+def test_every_rate_can_be_lowered(tmp_path: Path, text: Path, rate: str) -> None:
+    """As the message about a failed run advises."""
+    start(text, tmp_path / "run", steps=3)
+    more = train(resume=tmp_path / "run", settings={"steps": 4, rate: 1e-6})
+    assert more.report["step"] == 4
+    stored = tomllib.loads((tmp_path / "run" / "recipe.toml").read_text("utf-8"))
+    assert stored["training"][rate] == 1e-6
 
 
 def test_a_run_without_a_checkpoint_starts_from_its_beginning(tmp_path: Path, text: Path) -> None:

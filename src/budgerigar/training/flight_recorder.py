@@ -55,7 +55,8 @@ class FlightReport:
         if checkpoint is not None:
             lines.append(
                 f"The checkpoint of step {checkpoint} is good and kept in {folder}. Go on from it "
-                f"with a lower rate: budgie train --resume {folder} --learning-rate …"
+                f"with lower rates (those of this run are in {folder / 'recipe.toml'}): budgie "
+                f"train --resume {folder} --learning-rate … --muon-learning-rate …"
             )
         lines.append(f"Details: {folder / 'flight-recorder.json'}")
         return "\n".join(lines)

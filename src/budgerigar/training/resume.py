@@ -25,7 +25,7 @@ from budgerigar.training.timing import settle_threads
 CHANGEABLE = (
     "steps", "patience", "evaluate_every", "sample_every", "checkpoint_every",
     "keep_checkpoints", "log_every", "threads", "device", "learning_rate", "min_learning_rate",
-    "clip", "spike",
+    "muon_learning_rate", "embedding_learning_rate", "head_learning_rate", "clip", "spike",
 )  # fmt: skip
 
 
