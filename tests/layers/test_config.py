@@ -67,6 +67,7 @@ def test_wrong_names_and_types(values: dict, word: str) -> None:
         {"n_encoder_layers": 2},
         {"dropout_ff": 1.0},
         {"context_length": 0},
+        {"n_layers": 10**8},
         {"rotary_scaling": RotaryScaling("longrope")},
         {"rotary_scaling": RotaryScaling(), "positions": "alibi"},
     ],

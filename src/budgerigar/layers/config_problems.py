@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from budgerigar.layers.config import TransformerConfig
 
 
+MOST_LAYERS = 10_000  # a typing error, long before it is a model
+
+
 def problems(config: TransformerConfig) -> list[str]:
     """All problems of a configuration, in words; empty when it can be built."""
     found = type_problems(config)
@@ -27,6 +30,9 @@ def _sizes(c: TransformerConfig) -> Iterator[str]:
     for name in ("vocab_size", "context_length", "d_model", "n_layers", "n_heads"):
         if getattr(c, name) < 1:
             yield f"{name} = {getattr(c, name)} must be at least 1"
+    for name in ("n_layers", "n_encoder_layers", "n_decoder_layers"):
+        if (getattr(c, name) or 0) > MOST_LAYERS:
+            yield f"{name} = {getattr(c, name):,} is more than {MOST_LAYERS:,}, the most allowed here"
     optional = ("n_kv_heads", "d_head", "d_ff", "n_encoder_layers", "n_decoder_layers")
     for name in (*optional, "embedding_size", "source_vocab_size", "attention_window"):
         value = getattr(c, name)

@@ -17,6 +17,7 @@ from budgerigar.training.asked import refuse_untrainable
 from budgerigar.training.corpora import gather_corpus, make_batches, measure_baselines
 from budgerigar.training.device import choose_compute
 from budgerigar.training.forecast import expected_loss, measure_speed
+from budgerigar.training.memory import check_memory
 from budgerigar.training.recipe import FROM_TEXT, Recipe, flat, load_recipe, override
 from budgerigar.training.timing import settle_threads, steps_for_minutes
 
@@ -207,6 +208,7 @@ def _settled(
 
     config = recipe.model_config(corpus.tokenizer.vocab_size)
     compute = choose_compute(recipe.training)
+    check_memory(config, recipe.training.batch_size, compute.device)
     network = models.build(config, seed=recipe.training.seed).to(compute.device)
     batches = make_batches(recipe, corpus, network)
     t = recipe.training

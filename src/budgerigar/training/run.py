@@ -30,6 +30,7 @@ from budgerigar.training.corpora import (
 )
 from budgerigar.training.device import Compute, choose_compute
 from budgerigar.training.finish import TrainedRun, compared, make_loop, run_loop
+from budgerigar.training.memory import check_memory
 from budgerigar.training.plan import Plan, make_plan, shape_of
 from budgerigar.training.recipe import (
     Recipe,
@@ -195,13 +196,14 @@ def _train_network(
 ) -> TrainedRun:
     from budgerigar import models
 
+    compute = choose_compute(recipe.training)
     if base is not None:
         recipe, network = _continued(recipe, corpus, base)
     else:
         recipe = fit_context(recipe, corpus)
         config = recipe.model_config(corpus.tokenizer.vocab_size)
+        check_memory(config, recipe.training.batch_size, compute.device)
         network = models.build(config, seed=recipe.training.seed)
-    compute = choose_compute(recipe.training)
     if recipe.training.precision == "auto" and compute.precision == "bfloat16":
         progress.note("precision: bfloat16 products, which run faster here (--precision float32)")
     recipe = recipe.replace(training={"precision": compute.precision})  # what resuming needs
