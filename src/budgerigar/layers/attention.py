@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from budgerigar.layers.cache import LayerCache
 from budgerigar.layers.config import TransformerConfig
 from budgerigar.layers.elementwise import rotate
+from budgerigar.layers.linear import Linear
 from budgerigar.layers.norm import Norm
 from budgerigar.layers.positions import RelativeBias, alibi_bias, alibi_slopes
 from budgerigar.layers.taps import Taps, tap
@@ -123,10 +124,10 @@ class Attention(nn.Module):
         self.sink_tokens = config.sink_tokens
         self.dropout = config.dropout_attention
         queries, keys = self.n_heads * self.d_head, self.n_kv_heads * self.d_head
-        self.query = nn.Linear(config.d_model, queries, bias=config.qkv_bias)
-        self.key = nn.Linear(config.d_model, keys, bias=config.qkv_bias)
-        self.value = nn.Linear(config.d_model, keys, bias=config.qkv_bias)
-        self.output = nn.Linear(queries, config.d_model, bias=config.output_bias)
+        self.query = Linear(config.d_model, queries, bias=config.qkv_bias)
+        self.key = Linear(config.d_model, keys, bias=config.qkv_bias)
+        self.value = Linear(config.d_model, keys, bias=config.qkv_bias)
+        self.output = Linear(queries, config.d_model, bias=config.output_bias)
         self.query_norm, self.key_norm = self._norms(config)
         self.sink_logit = nn.Parameter(torch.zeros(self.n_heads)) if config.sink_logit else None
         alibi = config.positions == "alibi" and not cross

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from budgerigar.layers.config import TransformerConfig
 from budgerigar.layers.feed_forward import ACTIVATIONS
+from budgerigar.layers.linear import Linear, product
 from budgerigar.layers.norm import build_norm
 from budgerigar.layers.positions import sinusoids
 from budgerigar.layers.taps import Taps, tap
@@ -22,7 +23,7 @@ class Embedding(nn.Module):
         width = config.embedding_size or config.d_model
         self.tokens = nn.Embedding(vocab_size, width)
         self.projection = (
-            nn.Linear(width, config.d_model, bias=False) if config.embedding_size else None
+            Linear(width, config.d_model, bias=False) if config.embedding_size else None
         )
         self.positions: nn.Embedding | None = None
         if config.positions == "learned":
@@ -75,11 +76,11 @@ class Head(nn.Module):
         self.transform: nn.Linear | None = None
         self.transform_norm = None
         if config.head_transform:  # BERT: dense, activation, norm
-            self.transform = nn.Linear(config.d_model, width)
+            self.transform = Linear(config.d_model, width)
             self.transform_norm = build_norm(config, width=width)
             self.activation = ACTIVATIONS[config.activation]
         elif config.embedding_size:
-            self.transform = nn.Linear(config.d_model, width, bias=False)
+            self.transform = Linear(config.d_model, width, bias=False)
         self.weight = None if self.tied else nn.Parameter(torch.zeros(config.vocab_size, width))
         self.bias = nn.Parameter(torch.zeros(config.vocab_size)) if config.head_bias else None
 
@@ -89,7 +90,7 @@ class Head(nn.Module):
             if self.transform_norm is not None:
                 x = self.transform_norm(self.activation(x))
         weight = embedding.tokens.weight if self.weight is None else self.weight
-        logits = F.linear(x, weight, self.bias).float()
+        logits = product(x, weight, self.bias).float()
         if self.scale != 1.0:
             logits = logits * self.scale
         if self.softcap is not None:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from budgerigar.layers.config import TransformerConfig
 from budgerigar.layers.elementwise import squared_relu
+from budgerigar.layers.linear import Linear
 from budgerigar.layers.taps import Taps, tap
 
 
@@ -37,9 +38,9 @@ class FeedForward(nn.Module):
         super().__init__()
         self.name = name
         width = config.ff_width
-        self.up = nn.Linear(config.d_model, width, bias=config.ff_bias)
-        self.gate = nn.Linear(config.d_model, width, bias=config.ff_bias) if config.gated else None
-        self.down = nn.Linear(width, config.d_model, bias=config.ff_bias)
+        self.up = Linear(config.d_model, width, bias=config.ff_bias)
+        self.gate = Linear(config.d_model, width, bias=config.ff_bias) if config.gated else None
+        self.down = Linear(width, config.d_model, bias=config.ff_bias)
         self.activation = ACTIVATIONS[config.activation]
         self.dropout = config.dropout_ff
 
