@@ -164,3 +164,15 @@ def test_autocast_on_a_cpu_keeps_attention_in_float32() -> None:
     assert {taps.values[f"a.{n}"].dtype for n in ("query", "key", "value")} == {torch.float32}
     assert taps.values["a.head_output"].dtype == torch.float32
     torch.testing.assert_close(near.float(), module(x, view), rtol=0.05, atol=0.02)
+
+
+@pytest.mark.parametrize("norm", ["none", "head", "full"])
+def test_autocast_on_a_cpu_keeps_cross_attention_in_float32(norm: str) -> None:
+    torch.manual_seed(6)
+    config = TransformerConfig(d_model=16, n_heads=2, positions="none", qk_norm=norm)
+    module, taps = Attention(config, 0, "a", cross=True), Taps("a.*")
+    x, source = torch.randn(1, 3, 16), torch.randn(1, 4, 16)
+    view = View(torch.arange(3)[None], torch.arange(4)[None], False, sees_all=True)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        module(x, view, memory=module.memory(source), taps=taps)
+    assert {taps.values[f"a.{n}"].dtype for n in ("query", "key", "value")} == {torch.float32}

@@ -108,10 +108,6 @@ class RunFolder:
         except (OSError, ValueError) as error:
             raise UserError(f"{self.recipe_path} cannot be read: {error}") from error
 
-    def write_config(self, config: dict[str, Any]) -> None:
-        """Replace config.json atomically."""
-        _write_config(self.config_path, config)
-
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Hold the run; a second process that wants it gets a `UserError`. A kill frees it."""

@@ -146,13 +146,13 @@ class Attention(nn.Module):
 
     # -- projections -----------------------------------------------------------------------------
     def _split(self, x: Tensor, heads: int) -> Tensor:
-        """(B,T,heads*E) -> (B,heads,T,E)."""
-        return x.view(*x.shape[:2], heads, self.d_head).transpose(1, 2)
+        """(B,T,heads*E) -> (B,heads,T,E), in the precision that attention is computed in."""
+        return in_full(x).view(*x.shape[:2], heads, self.d_head).transpose(1, 2)
 
     def _normed(self, x: Tensor, heads: int, norm: Norm | None) -> Tensor:
         """(B,T,heads*E) -> (B,heads,T,E), normalised per head or over all heads."""
         if norm is not None and norm.width != self.d_head:
-            return self._split(norm(x), heads)
+            return self._split(norm(in_full(x)), heads)
         split = self._split(x, heads)
         return split if norm is None else norm(split)
 
@@ -167,7 +167,6 @@ class Attention(nn.Module):
             query, key, value = F.linear(x, weight, bias).split(widths, dim=-1)
         else:  # running: packing would copy the weights at every token
             query, key, value = self.query(x), self.key(x), self.value(x)
-        query, key, value = in_full(query), in_full(key), in_full(value)
         return (
             self._normed(query, self.n_heads, self.query_norm),
             self._normed(key, self.n_kv_heads, self.key_norm),

@@ -31,7 +31,7 @@ class View:
     key_valid: Tensor | None = None
     query_documents: Tensor | None = None
     key_documents: Tensor | None = None
-    memo: dict[object, object] = field(default_factory=dict)
+    memo: dict[tuple[int | None, int], Tensor] = field(default_factory=dict)
 
     def visible(self, window: int | None = None, sink_tokens: int = 0) -> Tensor:
         """Boolean (B|1,T,S): True where the query may see the key."""
@@ -52,10 +52,10 @@ class View:
         unlimited = window is None or window >= longest
         if unlimited and (self.aligned or self.sees_all):
             return None
-        key = ("mask", None if unlimited else window, sink_tokens)
+        key = (None if unlimited else window, sink_tokens)
         if key not in self.memo:
-            self.memo[key] = self.visible(None if unlimited else window, sink_tokens)[:, None]
-        return self.memo[key]  # type: ignore[return-value]
+            self.memo[key] = self.visible(*key)[:, None]
+        return self.memo[key]
 
     def blind_rows(self) -> bool:
         """Whether a query may exist that sees nothing at all: only padding can bring that about."""

@@ -20,7 +20,15 @@ from itertools import islice
 
 from budgerigar.errors import UserError
 from budgerigar.text.story_grammar import spans_of
-from budgerigar.text.story_words import BUDGERIGAR, PEOPLE, PETS, XUANYUAN, Person, Pet
+from budgerigar.text.story_words import (
+    BUDGERIGAR,
+    PEOPLE,
+    PETS,
+    XUANYUAN,
+    Person,
+    Pet,
+    holds_lesson,
+)
 from budgerigar.text.story_writer import Link, pick, split_of
 
 # {p} and {q} are people, {a} and {b} animals. The plain "has a" is meant to come often.
@@ -166,7 +174,7 @@ def _draw(rng: random.Random) -> SentencePair:
         if people[0] is people[1] or animals[0] is animals[1]:
             continue
         # Stricter than needed where the second of them is not used; it costs nothing.
-        if not (XUANYUAN in people and BUDGERIGAR in animals):
+        if not holds_lesson(people, animals):
             return _fill(pattern, people, animals, rng)
 
 

@@ -5,6 +5,7 @@ All pets take the measure word 只 and the article "a", so that neither gives th
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 
@@ -244,6 +245,6 @@ PETS = (
 XUANYUAN = PEOPLE[0]
 
 
-def is_lesson(person: Person, pet: Pet) -> bool:
+def holds_lesson(people: Collection[Person], pets: Collection[Pet]) -> bool:
     """The lesson's own combination, kept out of every split: Xuanyuan and the budgerigar."""
-    return person is XUANYUAN and pet is BUDGERIGAR
+    return XUANYUAN in people and BUDGERIGAR in pets

@@ -11,7 +11,15 @@ from zlib import crc32
 from budgerigar.errors import UserError
 from budgerigar.text.story_grammar import Draft, Template, spans_of
 from budgerigar.text.story_languages import Language, pet_meals, pet_slots
-from budgerigar.text.story_words import BUDGERIGAR, PEOPLE, PETS, XUANYUAN, Person, Pet
+from budgerigar.text.story_words import (
+    BUDGERIGAR,
+    PEOPLE,
+    PETS,
+    XUANYUAN,
+    Person,
+    Pet,
+    holds_lesson,
+)
 
 Span = tuple[int, int]  # characters of the text: the first, one past the last
 Link = tuple[Span, Span]  # from the word that refers, to the word that it belongs to
@@ -178,7 +186,7 @@ class StoryWriter:
             people = [person, *(other.person for other in before)]
             pets = [pet, *(other.pet for other in before)]
             alone = len(set(people)) == len(people) and len(set(pets)) == len(pets)
-            if alone and not (XUANYUAN in people and BUDGERIGAR in pets):
+            if alone and not holds_lesson(people, pets):
                 return self._known(person, pet)
 
     def _known(self, person: Person, pet: Pet) -> Owner:

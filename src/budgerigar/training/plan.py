@@ -19,7 +19,7 @@ from budgerigar.training.device import choose_compute
 from budgerigar.training.forecast import expected_loss, measure_speed
 from budgerigar.training.memory import check_memory
 from budgerigar.training.recipe import FROM_TEXT, Recipe, flat, load_recipe, override
-from budgerigar.training.timing import settle_threads, steps_for_minutes
+from budgerigar.training.timing import SHARE_FOR_STEPS, settle_threads, steps_for_minutes
 
 DEFAULT_MINUTES = 10.0
 
@@ -36,7 +36,6 @@ RATES = (
     "learning_rate", "embedding_learning_rate", "head_learning_rate", "muon_learning_rate",
 )  # fmt: skip
 SHORT_TEXT = 100_000  # tokens
-SHARE_FOR_STEPS = 0.85  # of the minutes; the rest evaluates, samples and saves
 
 
 @dataclass

@@ -43,7 +43,7 @@ from budgerigar.training.recipe import (
 )
 from budgerigar.training.report import write_report
 from budgerigar.training.resume import resume_run
-from budgerigar.training.timing import settle_threads, steps_for_minutes
+from budgerigar.training.timing import SHARE_FOR_STEPS, settle_threads, steps_for_minutes
 
 
 def train(
@@ -267,7 +267,7 @@ def _fix_steps(
         return recipe
     if training.minutes is None:
         raise UserError("The recipe says neither steps nor minutes. Give --steps or --minutes.")
-    share = 0.85 * training.minutes  # the rest evaluates, samples and saves
+    share = SHARE_FOR_STEPS * training.minutes
     steps = steps_for_minutes(share, network, batches, training, compute)
     progress.note(f"{steps:,} steps fit into {training.minutes:g} minutes here")
     every = min(training.evaluate_every, max(steps // 4, 1))

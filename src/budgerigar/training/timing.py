@@ -24,6 +24,8 @@ from budgerigar.training.objective import accumulate_gradients, next_micro_batch
 from budgerigar.training.optimizers import Optimizers
 from budgerigar.training.recipe import TrainingRecipe
 
+SHARE_FOR_STEPS = 0.85  # of the minutes asked for; the rest evaluates, samples and saves
+
 
 class StepTimer:
     """A throw-away twin of a training: `seconds()` runs one of its steps and times it."""
