@@ -1,4 +1,4 @@
-"""Attention against the reference, torch.nn and plain loops in float64."""
+"""Attention against the reference and plain loops in float64; against torch.nn: test_torch_nn."""
 
 from __future__ import annotations
 
@@ -29,26 +29,6 @@ def test_reference_equals_loops_in_float64() -> None:
         scores = [math.exp(float(queries[i] @ keys[j]) / math.sqrt(3)) for j in seen]
         want = sum(s * values[j] for s, j in zip(scores, seen, strict=True)) / sum(scores)
         torch.testing.assert_close(out[i], want)
-
-
-@pytest.mark.parametrize("causal", [True, False])
-def test_equals_torch_multihead_attention(causal: bool) -> None:
-    torch.manual_seed(1)
-    config = TransformerConfig(d_model=24, n_heads=4, positions="none")
-    ours = Attention(config, 0, "a").double()
-    theirs = nn.MultiheadAttention(24, 4, batch_first=True).double()
-    with torch.no_grad():
-        parts = (ours.query, ours.key, ours.value)
-        theirs.in_proj_weight.copy_(torch.cat([p.weight for p in parts]))
-        theirs.in_proj_bias.copy_(torch.cat([p.bias for p in parts]))
-        theirs.out_proj.weight.copy_(ours.output.weight)
-        theirs.out_proj.bias.copy_(ours.output.bias)
-    x = torch.randn(2, 7, 24, dtype=torch.float64)
-    positions = torch.arange(7)[None]
-    view = View(positions, positions, causal=causal, aligned=causal, sees_all=not causal)
-    hidden = torch.ones(7, 7).triu(1).bool() if causal else None
-    want, _ = theirs(x, x, x, attn_mask=hidden, need_weights=False)
-    torch.testing.assert_close(ours(x, view), want, rtol=1e-9, atol=1e-9)
 
 
 DIALS = {

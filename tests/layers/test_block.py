@@ -1,80 +1,13 @@
-"""Blocks against torch.nn's layers on copied weights, masks included."""
+"""Where the norms of a block stand, by formula; pre and post against torch.nn: test_torch_nn."""
 
 from __future__ import annotations
 
-import pytest
 import torch
 from torch import Tensor, nn
 
 from budgerigar.layers.block import Block
 from budgerigar.layers.config import TransformerConfig
 from budgerigar.layers.visibility import View
-
-
-def copy_attention(ours: nn.Module, theirs: nn.MultiheadAttention) -> None:
-    parts = (ours.query, ours.key, ours.value)
-    theirs.in_proj_weight.copy_(torch.cat([p.weight for p in parts]))
-    theirs.in_proj_bias.copy_(torch.cat([p.bias for p in parts]))
-    theirs.out_proj.load_state_dict(ours.output.state_dict())
-
-
-@pytest.mark.parametrize("place", ["pre", "post"])
-def test_encoder_layer(place: str) -> None:
-    torch.manual_seed(0)
-    config = TransformerConfig(d_model=16, n_heads=2, positions="none", norm_place=place)
-    ours = Block(config, 0, "b").double()
-    theirs = nn.TransformerEncoderLayer(
-        16, 2, 64, 0.0, "gelu", batch_first=True, norm_first=place == "pre"
-    ).double()
-    for parameter in ours.parameters():
-        nn.init.normal_(parameter, std=0.3)
-    with torch.no_grad():
-        copy_attention(ours.self_attention, theirs.self_attn)
-        theirs.linear1.load_state_dict(ours.feed_forward.up.state_dict())
-        theirs.linear2.load_state_dict(ours.feed_forward.down.state_dict())
-        theirs.norm1.load_state_dict(ours.attention_norm.state_dict())
-        theirs.norm2.load_state_dict(ours.feed_forward_norm.state_dict())
-    x = torch.randn(2, 5, 16, dtype=torch.float64)
-    lengths = torch.tensor([5, 3])
-    valid = torch.arange(5)[None] < lengths[:, None]
-    positions = torch.arange(5)[None]
-    out = ours(x, View(positions, positions, causal=False, key_valid=valid))
-    want = theirs(x, src_key_padding_mask=~valid)
-    torch.testing.assert_close(out[valid], want[valid], rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize("place", ["pre", "post"])
-def test_decoder_layer(place: str) -> None:
-    torch.manual_seed(1)
-    config = TransformerConfig(
-        assembly="encoder-decoder", d_model=16, n_heads=2, positions="none", norm_place=place
-    )
-    ours = Block(config, 0, "b", cross=True).double()
-    theirs = nn.TransformerDecoderLayer(
-        16, 2, 64, 0.0, "gelu", batch_first=True, norm_first=place == "pre"
-    ).double()
-    for parameter in ours.parameters():
-        nn.init.normal_(parameter, std=0.3)
-    with torch.no_grad():
-        copy_attention(ours.self_attention, theirs.self_attn)
-        copy_attention(ours.cross_attention, theirs.multihead_attn)
-        theirs.linear1.load_state_dict(ours.feed_forward.up.state_dict())
-        theirs.linear2.load_state_dict(ours.feed_forward.down.state_dict())
-        theirs.norm1.load_state_dict(ours.attention_norm.state_dict())
-        theirs.norm2.load_state_dict(ours.cross_attention_norm.state_dict())
-        theirs.norm3.load_state_dict(ours.feed_forward_norm.state_dict())
-    x, source = (torch.randn(2, n, 16, dtype=torch.float64) for n in (4, 6))
-    valid = torch.arange(6)[None] < torch.tensor([6, 2])[:, None]
-    positions, keys = torch.arange(4)[None], torch.arange(6)[None]
-    out = ours(
-        x,
-        View(positions, positions, causal=True, aligned=True),
-        memory=ours.cross_attention.memory(source),
-        memory_view=View(positions, keys, causal=False, key_valid=valid),
-    )
-    hidden = torch.ones(4, 4).triu(1).bool()
-    want = theirs(x, source, tgt_mask=hidden, memory_key_padding_mask=~valid)
-    torch.testing.assert_close(out, want, rtol=1e-9, atol=1e-9)
 
 
 def test_places_by_formula() -> None:
