@@ -100,4 +100,8 @@ def _new_bars() -> Any:
         Speed(),
         TimeRemainingColumn(compact=True),
     ]
-    return Progress(*columns, console=Console(stderr=True), transient=True)
+    # Results printed meanwhile must reach stdout; only on a terminal may they go above the bar.
+    on_terminal = sys.stdout is not None and sys.stdout.isatty()
+    return Progress(
+        *columns, console=Console(stderr=True), transient=True, redirect_stdout=on_terminal
+    )

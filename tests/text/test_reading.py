@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import codecs
+import io
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from budgerigar.errors import UserError
-from budgerigar.text.reading import detect_encoding, read_blocks, read_text
+from budgerigar.text.reading import detect_encoding, read_blocks, read_lines, read_text
 
 CHINESE = "秦川雄帝宅，函谷壮皇居。\n绮殿千寻起，离宫百雉余。\n" * 20
 
@@ -148,3 +149,40 @@ def test_progress_is_told_all_bytes(tmp_path: Path) -> None:
     path = write(tmp_path, b"x" * 1000)
     list(read_blocks(path, block_characters=300, advance=told.append))
     assert sum(told) == 1000
+
+
+class Dripping(io.RawIOBase):
+    """A stream whose reads give one part at a time, as a pipe does."""
+
+    def __init__(self, *parts: bytes) -> None:
+        self.parts = list(parts)
+
+    def read1(self, n_bytes: int) -> bytes:
+        assert n_bytes > 0
+        return self.parts.pop(0) if self.parts else b""
+
+
+def test_lines_come_as_soon_as_they_are_there() -> None:
+    stream = Dripping(b"abc\n", b"d", b"e\nf\ng", b"h")
+    blocks = read_lines(stream, "stdin")  # type: ignore[arg-type]
+    assert next(blocks) == ["abc"]
+    assert len(stream.parts) == 3
+    assert list(blocks) == [["de", "f"], ["gh"]]
+
+
+def test_only_lf_ends_a_line_and_characters_may_be_cut_anywhere() -> None:
+    text = "a\u2028b\x0c\x85c\rd\r\n\n\u6709\n"
+    parts = [text.encode()[i : i + 1] for i in range(len(text.encode()))]
+    lines = [line for block in read_lines(Dripping(*parts), "x") for line in block]  # type: ignore[arg-type]
+    assert lines == ["a\u2028b\x0c\x85c\rd", "", "\u6709"]
+    assert list(read_lines(io.BytesIO(b""), "x")) == []
+    assert list(read_lines(io.BytesIO(b"\n\n"), "x")) == [["", ""]]
+    marked = [
+        line for block in read_lines(io.BytesIO("a\r\nb".encode("utf-16")), "x") for line in block
+    ]
+    assert marked == ["a", "b"]
+
+
+def test_an_undecodable_byte_is_named_by_its_offset_in_the_stream() -> None:
+    with pytest.raises(UserError, match=r"stdin: byte 8 \(FF\)"):
+        list(read_lines(Dripping(b"\xef\xbb\xbfabc\n", b"x\xff\n"), "stdin"))  # type: ignore[arg-type]

@@ -13,11 +13,13 @@ import io
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from budgerigar.errors import UserError
 from budgerigar.text.guessing import describe_damage, describe_missing_bom
 
 BLOCK_CHARACTERS = 1 << 20
+STREAM_BYTES = 1 << 16  # what a pipe holds: lines that wait there are read together
 _HEAD_BYTES = 1 << 20  # how much of a file is looked at for byte-order marks and NULs
 
 # UTF-32 first: its little-endian mark begins like that of UTF-16.
@@ -109,6 +111,46 @@ def read_text(path: str | Path, encoding: str | None = None) -> str:
     return "".join(read_blocks(path, encoding))
 
 
+def read_lines(stream: BinaryIO, name: str, encoding: str | None = None) -> Iterator[list[str]]:
+    """The lines of a byte stream, in blocks, each as soon as its bytes are there; memory is constant.
+
+    A line ends at LF, or CRLF; any other character is text (a lone CR, U+2028 and form feed too), so
+    that lines count as `wc -l` counts them. The last one may lack its LF. Errors as in
+    `read_blocks`, `name` standing for the path.
+    """
+    data = _read_some(stream, name)
+    while 0 < len(data) < 4 and (more := _read_some(stream, name)):  # a byte-order mark has up to 4
+        data += more
+    detected = _detect(data, name, encoding)
+    decoder = codecs.getincrementaldecoder(detected.encoding)("strict")
+    data, position, begun = data[detected.bom :], detected.bom, list[str]()
+    while True:
+        position += len(data)
+        try:
+            text = decoder.decode(data, final=not data)
+        except UnicodeDecodeError as error:
+            offset = position - len(error.object) + error.start
+            words = _undecodable(name, detected.encoding, offset, error, io.BytesIO(error.object))
+            raise UserError(words) from None
+        first, *others = text.split("\n")
+        begun.append(first)
+        if others:
+            lines = ["".join(begun), *others[:-1]]
+            begun = others[-1:]
+            yield [line.removesuffix("\r") for line in lines]
+        if not data:
+            break
+        data = _read_some(stream, name)
+    if last := "".join(begun):
+        yield [last.removesuffix("\r")]
+
+
+def open_lines(path: str | Path, encoding: str | None = None) -> Iterator[list[str]]:
+    """The lines of a file, as `read_lines` gives them."""
+    with _open(path) as file:
+        yield from read_lines(file, str(path), encoding)
+
+
 def decode_text(data: bytes, name: str, encoding: str | None = None) -> str:
     """The LF-normalised text of bytes that come from no file; errors as in `read_blocks`."""
     detected = _detect(data[:_HEAD_BYTES], name, encoding)
@@ -160,6 +202,15 @@ def _open(path: str | Path) -> io.BufferedReader:
         raise UserError(f"{path} is a folder; a file is needed here.") from None
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def _read_some(stream: BinaryIO, name: str) -> bytes:
+    """What is there, at least one byte; b"" at the end."""
+    read = getattr(stream, "read1", stream.read)  # a stream without buffer reads so anyway
+    try:
+        return bytes(read(STREAM_BYTES))
+    except OSError as error:
+        raise UserError(f"{name} cannot be read: {error.strerror}.") from None
 
 
 def _read(file: io.BufferedReader, n_bytes: int, path: str | Path) -> bytes:
