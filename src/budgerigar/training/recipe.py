@@ -1,8 +1,8 @@
 """Recipes: everything a training run is asked for, as one tree of plain values. Imports no torch.
 
 A recipe is a TOML file with four parts: `about` (words), `[text]`, `[model]`, `[training]`. Values
-are overridden in the order recipe < `--config` file < flags; what is None is left out. The line
-below each field explains it, and the command line's help is made from these lines.
+are overridden in the order recipe < `--config` file < flags; what is None is left out. The settings
+of `[text]` and `[training]` stand in recipe_fields.py, those of `[model]` with the models.
 """
 
 from __future__ import annotations
@@ -12,145 +12,24 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_type_hints
+from typing import Any, get_type_hints
 
 from budgerigar.errors import UserError
 from budgerigar.layers.config import TransformerConfig
-from budgerigar.models.configs import NgramConfig, config_from_dict
+from budgerigar.models.configs import KINDS, config_from_dict
 from budgerigar.training.recipe_checks import (
     checked,
     nearest,
+    pair_problems,
     range_problems,
     text_problems,
     unknown,
 )
+from budgerigar.training.recipe_fields import TextRecipe as TextRecipe
+from budgerigar.training.recipe_fields import TrainingRecipe as TrainingRecipe
 
-Schedule = Literal["constant", "cosine", "linear", "inverse-sqrt", "warmup-stable-decay"]
-FROM_TEXT = ("vocab_size",)  # model settings that the tokenizer decides
-
-
-@dataclass(frozen=True)
-class TextRecipe:
-    """Which text, and how it becomes tokens."""
-
-    corpus: str | None = None
-    """corpus used when no file is given: "stories" (generated) or a catalogue name"""
-    n_stories: int = 20_000
-    """corpus "stories": how many are generated for training"""
-    language: Literal["en", "zh", "both"] = "en"
-    """corpus "stories": their language"""
-    filler_words: tuple[int, ...] = (0, 60)
-    """corpus "stories": fewest and most words of filler before the gap"""
-    tokenizer: str = "auto"
-    """auto, character, symbols, byte, bpe, unigram, wordpiece or word"""
-    vocab_size: int | None = None
-    """vocabulary size of bpe, unigram, wordpiece and word; None: by the size of the corpus"""
-    documents: str = "auto"
-    """how the text falls into documents: auto, none, blank-lines, files or json-lines"""
-    validation: str | None = None
-    """a file to validate on; None: the last part of the text"""
-    validation_fraction: float = 0.1
-    """share of the text held out when there is no validation file"""
-    encoding: str | None = None
-    """encoding of the files; None: UTF-8, or what a byte-order mark says"""
-    corpus_seed: int = 0
-    """seed of generated text and of the tokenizer's sample; apart from training's own seed"""
-
-
-@dataclass(frozen=True)
-class TrainingRecipe:
-    """Objective, optimizer, schedule and what happens along the way."""
-
-    steps: int | None = None
-    """optimizer steps; None: as many as fit into `minutes`"""
-    minutes: float | None = None
-    """time budget; some steps are measured, the number of steps is fixed once and stored"""
-    batch_size: int = 12
-    """windows per forward pass; tokens per step = batch_size x accumulate x context_length"""
-    accumulate: int = 1
-    """forward passes per step; the loss is averaged over all their tokens"""
-    window_order: Literal["random", "shuffled"] = "shuffled"
-    """random: windows start anywhere (nanoGPT); shuffled: every token once per pass"""
-    label_smoothing: float = 0.0
-    """share of the target's probability spread over the vocabulary (Szegedy et al. 2016)"""
-    seed: int = 1
-    """seed of initialisation, data order, dropout and samples, each with its own generator"""
-
-    optimizer: Literal["adamw", "muon"] = "adamw"
-    """adamw (Loshchilov & Hutter 2019) for all, or muon (Jordan 2024) for the hidden matrices"""
-    learning_rate: float = 1e-3
-    """peak learning rate of AdamW (with muon: of embeddings, head, norms and biases)"""
-    min_learning_rate: float = 0.0
-    """learning rate at the end of the schedule; the other rates shrink by the same factor"""
-    schedule: Schedule = "cosine"
-    """constant, cosine, linear, inverse-sqrt or warmup-stable-decay"""
-    warmup_steps: int = 100
-    """steps over which the rate rises linearly from almost 0"""
-    decay_fraction: float = 0.2
-    """warmup-stable-decay: last share of the steps, over which the rate falls linearly"""
-    beta1: float = 0.9
-    """AdamW: decay of the mean of gradients"""
-    beta2: float = 0.99
-    """AdamW: decay of the mean of squared gradients"""
-    epsilon: float = 1e-8
-    """AdamW: added to the root of the mean square"""
-    weight_decay: float = 0.1
-    """AdamW: decay of matrices (2-D); norms and biases (1-D) are never decayed"""
-    embedding_learning_rate: float | None = None
-    """peak rate of the embeddings; None: learning_rate"""
-    head_learning_rate: float | None = None
-    """peak rate of an untied output layer; None: learning_rate"""
-    muon_learning_rate: float = 0.02
-    """muon: peak rate of the hidden matrices"""
-    muon_momentum: float = 0.95
-    """muon: momentum (Nesterov)"""
-    muon_momentum_warmup: int = 0
-    """muon: steps over which the momentum rises from 0.85"""
-    muon_weight_decay: float = 0.0
-    """muon: decoupled weight decay of the hidden matrices"""
-    muon_steps: int = 5
-    """muon: Newton-Schulz iterations"""
-    muon_iteration: Literal["quintic", "polar"] = "quintic"
-    """muon: coefficients; quintic (Jordan 2024, 5 steps) or polar (Amsel et al. 2025, 3 or more)"""
-    clip: float | None = 1.0
-    """largest norm of the whole gradient; 0: no clipping"""
-
-    average: Literal["none", "ema", "last"] = "none"
-    """what is evaluated and saved: the weights, their moving average, or the mean of the last"""
-    average_decay: float = 0.999
-    """ema: decay per step (less at the start)"""
-    average_count: int = 5
-    """last: how many snapshots are averaged, one per evaluation interval"""
-
-    evaluate_every: int = 250
-    """steps between evaluations on the whole validation split; the best weights are kept"""
-    evaluation_tokens: int | None = None
-    """evaluate on this many tokens only until the end; None: all"""
-    patience: int | None = None
-    """stop after this many evaluations without a better loss; None: never"""
-    sample_every: int | None = None
-    """steps between samples; None: at each evaluation, 0: never"""
-    sample_tokens: int = 120
-    """tokens of a sample"""
-    checkpoint_every: int | None = None
-    """steps between checkpoints; None: at each evaluation"""
-    keep_checkpoints: int = 2
-    """newest checkpoints that are kept"""
-    log_every: int = 10
-    """steps per line of metrics.jsonl"""
-    baselines: bool = True
-    """compute the losses of simple models first, to see whether ours is normal"""
-    spike: float = 3.0
-    """stop when the loss exceeds its recent mean by this many nats three steps in a row; 0: never"""
-
-    device: str = "auto"
-    """auto (CUDA where there is one), cpu or cuda"""
-    precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    """bfloat16 computes under autocast; auto: where the hardware has it, else float32"""
-    compile: bool = False
-    """torch.compile: pays off on a GPU"""
-    threads: str | int = "auto"
-    """CPU threads; auto times one step at each number"""
+# Model settings that the tokenizer decides
+FROM_TEXT = ("vocab_size", "source_vocab_size", "decoder_start")
 
 
 @dataclass(frozen=True)
@@ -173,8 +52,13 @@ class Recipe:
 
     @property
     def kind(self) -> str:
-        """The model's kind: "transformer" or "ngram"."""
+        """The model's kind: one of `models.configs.KINDS`."""
         return str(self.model.get("kind", "transformer"))
+
+    @property
+    def reads_pairs(self) -> bool:
+        """Whether the model reads a source and writes a target: it learns from pairs."""
+        return reads_pairs(self.model)
 
     def model_config(self, vocab_size: int, **changes: Any) -> Any:
         """The validated config of the model for a vocabulary of `vocab_size`.
@@ -196,6 +80,13 @@ class Recipe:
         return dataclasses.replace(self, **made)
 
 
+def reads_pairs(model: Mapping[str, Any]) -> bool:
+    """Whether these settings of a model, with their "kind", are those of an encoder-decoder."""
+    kind = model.get("kind", "transformer")
+    both = kind == "transformer" and model.get("assembly") == "encoder-decoder"
+    return both or kind == "rnn-encoder-decoder"
+
+
 def recipe_from_dict(values: Mapping[str, Any], where: str = "recipe") -> Recipe:
     """Build a recipe from plain nested values.
 
@@ -214,6 +105,7 @@ def recipe_from_dict(values: Mapping[str, Any], where: str = "recipe") -> Recipe
     parts["model"] = model
     problems += text_problems(parts["text"], f"{where}: [text]")
     problems += range_problems(parts["training"], f"{where}: [training]")
+    problems += pair_problems(parts["text"], parts["training"], model, where)
     if problems:
         raise UserError(
             "These settings cannot be used:\n" + "\n".join(f"  {problem}" for problem in problems)
@@ -298,7 +190,7 @@ def flat(settings: Mapping[str, Any] | None) -> dict[str, Any]:
 
 def settings_of(kind: str) -> dict[str, type]:
     """Names and dataclasses of the model settings a recipe may hold for a kind of model."""
-    config = NgramConfig if kind == "ngram" else TransformerConfig
+    config = KINDS.get(kind, TransformerConfig)
     return {f.name: config for f in dataclasses.fields(config) if f.name not in FROM_TEXT}
 
 
@@ -342,8 +234,8 @@ def _is_part(name: str, value: Any, where: str, problems: list[str]) -> bool:
 
 def _model_problems(model: dict[str, Any], where: str) -> list[str]:
     kind = model["kind"]
-    if kind not in ("transformer", "ngram"):
-        return [f"{where} kind = {kind!r} must be one of transformer, ngram"]
+    if kind not in KINDS:
+        return [f"{where} kind = {kind!r} must be one of {', '.join(KINDS)}"]
     problems = [
         f"{where} {name} is the tokenizer's; set it in [text]"
         for name in FROM_TEXT

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 if TYPE_CHECKING:
-    from budgerigar.training.recipe import TextRecipe, TrainingRecipe
+    from budgerigar.training.recipe_fields import TextRecipe, TrainingRecipe
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -68,7 +68,7 @@ def _words(hint: Any) -> str:
 
 # Least value of each number; those that are none or infinite never make sense.
 LEAST: dict[str, float] = {
-    "steps": 1, "batch_size": 1, "accumulate": 1, "evaluate_every": 1, "log_every": 1,
+    "steps": 1, "batch_size": 1, "batch_tokens": 2, "bleu_sentences": 0, "accumulate": 1, "evaluate_every": 1, "log_every": 1,
     "keep_checkpoints": 1, "patience": 1, "checkpoint_every": 1, "average_count": 1,
     "warmup_steps": 0, "learning_rate": 0, "min_learning_rate": 0, "weight_decay": 0,
     "embedding_learning_rate": 0, "head_learning_rate": 0, "muon_learning_rate": 0,
@@ -123,6 +123,32 @@ def text_problems(text: TextRecipe, where: str) -> list[str]:
     if text.validation == "":
         problems.append(f"{where} validation = '' must name a file")
     return problems
+
+
+def pair_problems(
+    text: TextRecipe, training: TrainingRecipe, model: Mapping[str, Any], where: str
+) -> Iterable[str]:
+    """In words, each setting of a translation that another one rules out."""
+    for name in ("n_pairs", "vocab_size", "source_vocab_size"):
+        value = getattr(text, name)
+        if value is not None and value < 1:
+            yield f"{where}: [text] {name} = {value} must be at least 1"
+    if text.columns is not None and len(column_names(text.columns)) != 2:
+        yield (
+            f"{where}: [text] columns = {text.columns!r} must name two, source and target, with a "
+            "comma between"
+        )
+    if training.best_by == "bleu" and not training.bleu_sentences:
+        yield f"{where}: [training] best_by = 'bleu' needs bleu_sentences above 0"
+    if training.schedule == "vaswani" and training.warmup_steps < 1:
+        yield f"{where}: [training] schedule = 'vaswani' needs warmup_steps of at least 1"
+    if text.vocabulary == "separate" and model.get("shared_embeddings"):
+        yield f"{where}: shared_embeddings = true needs vocabulary = 'joint'"
+
+
+def column_names(columns: str) -> list[str]:
+    """The names in a setting like "de,en"."""
+    return [name.strip() for name in columns.split(",") if name.strip()]
 
 
 def _not_numbers(part: TrainingRecipe | TextRecipe, where: str) -> Iterable[str]:
