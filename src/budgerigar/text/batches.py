@@ -30,6 +30,14 @@ class Batch(NamedTuple):
     document_ids: torch.Tensor | None
     positions: torch.Tensor | None
 
+    def inputs(self) -> dict[str, torch.Tensor | None]:
+        """The keyword arguments of a model's `forward`."""
+        return {
+            "tokens": self.tokens,
+            "document_ids": self.document_ids,
+            "positions": self.positions,
+        }
+
 
 class WindowBatches:
     """An endless row of training batches from `store`, the same for the same seed.

@@ -34,7 +34,7 @@ def building(target: Path) -> Iterator[Path]:
         try:
             aside.mkdir(parents=True)
             yield aside
-            for file in aside.iterdir():
+            for file in aside.rglob("*"):
                 _fsync(file)
             _fsync(aside)
             try:

@@ -1,0 +1,134 @@
+"""Which pairs are held out for validation, such that no sentence is on both sides.
+
+Pairs that share a source or a target sentence belong together, and so do pairs that share one with
+these: connected components of the graph whose nodes are sentences and whose edges are pairs. Whole
+components are held out, chosen at random. Where nearly all pairs hang together (every second
+answer is "Yes."), less must do, and what was not reached is said.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+_ENOUGH = 500  # held-out pairs, where a share of them would be more
+
+
+@dataclass(frozen=True)
+class PairHoldout:
+    """held_out: bool (n,), by the pairs' order. note: how it was chosen, in words."""
+
+    held_out: np.ndarray
+    note: str
+
+
+@dataclass(frozen=True)
+class PairKeys:
+    """source, target: uint64 (n,), a hash of each pair's sentences; equal for equal sentences,
+    whatever their case and spaces."""
+
+    source: np.ndarray
+    target: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+
+def sentence_keys(pairs: Iterable[tuple[str, str]]) -> PairKeys:
+    """Read all pairs once: 16 bytes each."""
+    sides = array("Q"), array("Q")
+    for pair in pairs:
+        for keys, sentence in zip(sides, pair, strict=True):
+            tidy = " ".join(sentence.split()).casefold().encode("utf-8", "surrogatepass")
+            keys.append(int.from_bytes(hashlib.blake2b(tidy, digest_size=8).digest(), "little"))
+    return PairKeys(*(np.frombuffer(keys, dtype=np.uint64) for keys in sides))
+
+
+def hold_out_pairs(keys: PairKeys, fraction: float, seed: int) -> PairHoldout | None:
+    """About `fraction` of the pairs, or None where there are no two different ones.
+
+    Tried in this order, until half of what is wanted (or 500 pairs) can be held out: no sentence
+    of either side in both parts; no source sentence; no target sentence; no pair.
+    """
+    n = len(keys)
+    wanted = max(1, round(n * fraction))
+    enough = min(wanted / 2, _ENOUGH)
+    source, target = _numbers(keys.source), _numbers(keys.target)
+    ways = (
+        (lambda: components(source, target), "no sentence of either side is in both parts"),
+        (
+            lambda: source,
+            "no source sentence is in both parts; target sentences are, because nearly all pairs "
+            "hang together by equal sentences",
+        ),
+        (
+            lambda: target,
+            "no target sentence is in both parts; source sentences are, because nearly all pairs "
+            "hang together by equal sentences",
+        ),
+        (
+            lambda: _numbers(source.astype(np.int64) * (int(target.max()) + 1) + target),
+            "no pair is in both parts; single sentences are, because nearly all pairs hang "
+            "together by equal sentences",
+        ),
+    )
+    best: PairHoldout | None = None
+    for group, words in ways if n else ():
+        held_out = _choose(group(), wanted, seed)
+        found = int(held_out.sum())
+        if found and (best is None or found > best.held_out.sum()):
+            best = PairHoldout(held_out, words)
+        if found and found >= enough:
+            return best
+    return best
+
+
+def components(source: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """The number (0, 1, …) of each pair's connected component. source, target: int (n,), the
+    numbers of its sentences. Each pair takes the least label that a pair sharing a sentence with it
+    has, and the label's own label, until nothing changes."""
+    by_source, by_target = _Groups(source), _Groups(target)
+    labels = np.arange(len(source))
+    while True:
+        new = by_target.least(by_source.least(labels))
+        new = new[new]
+        if np.array_equal(new, labels):
+            return _numbers(labels)
+        labels = new
+
+
+class _Groups:
+    """Rows that share a number, to take the least of something over each group."""
+
+    def __init__(self, numbers: np.ndarray) -> None:
+        self._numbers = numbers
+        self._order = np.argsort(numbers, kind="stable")
+        ordered = numbers[self._order]
+        self._starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+
+    def least(self, values: np.ndarray) -> np.ndarray:
+        """For each row the least value of its group. Numbers are 0, 1, … without a gap."""
+        return np.minimum.reduceat(values[self._order], self._starts)[self._numbers]
+
+
+def _numbers(values: np.ndarray) -> np.ndarray:
+    """Equal values as equal numbers 0, 1, … without a gap."""
+    return np.unique(values, return_inverse=True)[1].reshape(-1)
+
+
+def _choose(group: np.ndarray, wanted: int, seed: int) -> np.ndarray:
+    """bool (n,): whole groups, at random, of at most `wanted` rows in all; never every row."""
+    sizes = np.bincount(group)
+    order = np.random.default_rng(seed).permutation(len(sizes))
+    if len(sizes) < 2:
+        return np.zeros(len(group), dtype=bool)
+    # A group that alone is most of what is wanted would make a poor sample of the text.
+    order = order[sizes[order] <= max(wanted // 4, 1)]
+    before = np.concatenate([[0], np.cumsum(sizes[order])[:-1]]) if len(order) else order
+    chosen = order[before + sizes[order] <= wanted]
+    held_out = np.isin(group, chosen)
+    return held_out if not held_out.all() else np.zeros(len(group), dtype=bool)
