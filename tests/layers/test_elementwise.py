@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 
-from budgerigar.layers.elementwise import rms_norm, rotate, squared_relu
+from budgerigar.layers.elementwise import dropout, rms_norm, rotate, squared_relu
 
 
 def test_gradients_by_finite_differences() -> None:
@@ -34,3 +34,23 @@ def test_rotation_as_complex_numbers() -> None:
     want = torch.complex(x[..., :3], x[..., 3:6]) * torch.polar(torch.ones_like(angles), angles)
     torch.testing.assert_close(turned[..., :6], torch.cat([want.real, want.imag], -1))
     assert torch.equal(turned[..., 6:], x[..., 6:])
+
+
+def test_dropout_zeroes_its_share_and_keeps_the_mean() -> None:
+    torch.manual_seed(3)
+    x = torch.full((7, 3, 4_999), 2.0, dtype=torch.float64, requires_grad=True)
+    y = dropout(x, 0.3)
+    kept = y != 0
+    n = x.numel()
+    sigma = (n * 0.3 * 0.7) ** 0.5
+    assert abs(int((~kept).sum()) - 0.3 * n) < 5 * sigma
+    rounded = round(0.3 * 65_536) / 65_536
+    torch.testing.assert_close(y[kept], torch.full_like(y[kept], 2.0 / (1 - rounded)))
+    (gradient,) = torch.autograd.grad(y.sum(), x)
+    torch.testing.assert_close(gradient, y.detach() / 2.0)
+    pairs = kept.view(7, -1)[:, :-1] & kept.view(7, -1)[:, 1:]  # neighbours are independent
+    assert abs(float(pairs.double().mean()) - 0.49) < 0.01
+    torch.manual_seed(3)
+    assert torch.equal(dropout(x, 0.3), y)  # torch's default generator draws, and nothing else
+    assert torch.equal(dropout(x, 0.0), x)
+    assert not dropout(x, 1.0 - 1e-9).isnan().any()

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from budgerigar.layers.attention import Attention
 from budgerigar.layers.cache import LayerCache
 from budgerigar.layers.config import TransformerConfig
+from budgerigar.layers.elementwise import dropout
 from budgerigar.layers.feed_forward import FeedForward
 from budgerigar.layers.norm import Norm, build_norm
 from budgerigar.layers.positions import RelativeBias, Rotary
@@ -69,7 +69,7 @@ class Block(nn.Module):
         if after is not None:
             added = after(added)
         if self.dropout and self.training:
-            added = F.dropout(added, self.dropout)
+            added = dropout(added, self.dropout)
         x = x + added if self.residual else added
         return norm(x) if self.place == "post" and norm is not None else x
 

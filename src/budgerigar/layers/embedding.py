@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from budgerigar.layers.config import TransformerConfig
+from budgerigar.layers.elementwise import dropout
 from budgerigar.layers.feed_forward import ACTIVATIONS
 from budgerigar.layers.linear import Linear, product
 from budgerigar.layers.norm import build_norm
@@ -56,7 +56,7 @@ class Embedding(nn.Module):
         if self.norm is not None:
             x = self.norm(x)
         if self.dropout and self.training:
-            x = F.dropout(x, self.dropout)
+            x = dropout(x, self.dropout)
         if self.projection is not None:
             x = self.projection(x)
         return tap(taps, f"{self.name}.embedding", x)

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from budgerigar.layers.config import TransformerConfig
-from budgerigar.layers.elementwise import squared_relu
+from budgerigar.layers.elementwise import dropout, squared_relu
 from budgerigar.layers.linear import Linear
 from budgerigar.layers.taps import Taps, tap
 
@@ -49,5 +49,5 @@ class FeedForward(nn.Module):
         hidden = self.activation(up) if self.gate is None else self.activation(self.gate(x)) * up
         hidden = tap(taps, f"{self.name}.hidden", hidden)
         if self.dropout and self.training:
-            hidden = F.dropout(hidden, self.dropout)
+            hidden = dropout(hidden, self.dropout)
         return tap(taps, f"{self.name}.output", self.down(hidden))

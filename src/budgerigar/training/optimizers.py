@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from budgerigar.errors import UserError
 from budgerigar.formats.tensors import plain_name
+from budgerigar.training.device import computes_bfloat16
 from budgerigar.training.recipe import TrainingRecipe
 
 # Newton-Schulz coefficients (a, b, c) of each iteration s -> a s + b s^3 + c s^5; the last repeats.
@@ -75,8 +76,10 @@ def _iterate_on_gram(x: Tensor, rounds: list[tuple[float, float, float]]) -> Ten
 
 
 class Muon:
-    """Momentum, orthogonalised (Jordan 2024), in float32, same-shaped matrices in one batch.
+    """Momentum, orthogonalised (Jordan 2024), same-shaped matrices in one batch.
 
+    Momentum and weights are float32; the iterations are in bfloat16 where the run's products are, as
+    Jordan's: 36 of 256 x 256 and 12 of 256 x 512 take 86 ms of one core instead of 206.
     Queries, keys and values are separate weights, so each is orthogonalised by itself.
     """
 
@@ -85,6 +88,8 @@ class Muon:
         self.settings = settings
         self.momentum = settings.muon_momentum
         self.usable: Tensor | None = None
+        half = settings.precision != "float32" and computes_bfloat16(named[0][1].device)
+        self._dtype = torch.bfloat16 if half else torch.float32
         # Matrices of one shape, and those that are its transpose, share a batch.
         self._batches: dict[tuple[int, int], list[tuple[Tensor, Tensor, bool]]] = {}
         self.buffers: dict[str, Tensor] = {}
@@ -106,7 +111,7 @@ class Muon:
                 gradients = torch.where(self.usable, gradients, torch.zeros_like(gradients))
             buffer.lerp_(gradients, 1.0 - momentum)
             update = orthogonalise(
-                gradients.lerp_(buffer, momentum),
+                gradients.lerp_(buffer, momentum).to(self._dtype),
                 self.settings.muon_steps,
                 self.settings.muon_iteration,
             )
