@@ -15,7 +15,7 @@ from budgerigar.cli.table import COMMANDS, GROUPS
 EXPECTED = {
     "learn": ["demo [--quick]"],
     "make": ["train [FILE…]", "evaluate RUN [FILE]"],
-    "run": ["generate RUN [PROMPT]"],
+    "run": ["generate RUN [PROMPT]", "translate RUN [TEXT…]"],
     "look": ["look RUN TEXT"],
     "models": ["card RUN|RECIPE|PAPER", "eject RUN"],
     "data": ["get NAME", "list", "check FILE…"],

@@ -5,62 +5,36 @@ Shapes: T positions, V vocab_size.
 
 from __future__ import annotations
 
-import math
-import operator
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import torch
 from torch import Tensor
 
+from budgerigar.api.checks import checked_ids, checked_target, checked_text, sampling_options
+from budgerigar.api.pairs import score_pair, source_ids, source_inputs, trace_pair
+from budgerigar.api.score import Score
+from budgerigar.api.translation import (
+    Files,
+    need_translator,
+    pair_files,
+    refuse_translator,
+    translates,
+    translation_options,
+    translations,
+)
 from budgerigar.errors import UserError
-from budgerigar.generation.options import SamplingOptions
 from budgerigar.generation.streaming import generate_texts, stream_text
 
 if TYPE_CHECKING:
+    from budgerigar.api.evaluation import TranslationEvaluation
     from budgerigar.evaluation.evaluate import Evaluation
+    from budgerigar.generation.translation import Translation
     from budgerigar.inspection.traces import Trace
     from budgerigar.text.tokenizers import Tokenizer
-
-
-@dataclass(frozen=True)
-class Score:
-    """How well a model predicts a text; all tokens in one pass, each from those before it."""
-
-    tokens: int
-    """tokens scored"""
-    characters: int
-    """characters of the scored tokens"""
-    bytes: int
-    """UTF-8 bytes of the scored tokens"""
-    nats: float
-    """sum of -ln p over the scored tokens"""
-    per_token: list[tuple[str, float, int]] = field(repr=False)
-    """(piece, nats, rank) of each scored token; rank 1 is the model's first guess"""
-    unscored: str = ""
-    """the text before the first scored token: a model without documents needs one to start from"""
-
-    @property
-    def nats_per_token(self) -> float:
-        """Mean -ln p of a token."""
-        return self.nats / self.tokens if self.tokens else math.nan
-
-    @property
-    def nats_per_character(self) -> float:
-        """Nats by characters: compares different tokenizers on one text."""
-        return self.nats / self.characters if self.characters else math.nan
-
-    @property
-    def bits_per_byte(self) -> float:
-        """log2 loss by UTF-8 bytes: compares different tokenizers and languages."""
-        return self.nats / math.log(2) / self.bytes if self.bytes else math.nan
-
-    @property
-    def perplexity(self) -> float:
-        """exp of nats per token: between how many equally likely tokens the model wavers."""
-        return math.exp(self.nats_per_token)
 
 
 @dataclass(repr=False)
@@ -75,6 +49,8 @@ class Model:
     settings: dict[str, Any] = field(default_factory=dict, repr=False)
     recipe: dict[str, Any] | None = field(default=None, repr=False)
     folder: Path | None = None
+    source_tokenizer: Tokenizer | None = field(default=None, repr=False)
+    """an encoder-decoder's for its source; None: the same as `tokenizer`, or no encoder-decoder"""
 
     def __repr__(self) -> str:
         """What it is, on one line; `.network` shows the modules."""
@@ -82,13 +58,36 @@ class Model:
         what = "n-gram"
         if hasattr(self.network, "parameters"):
             what = f"{sum(p.numel() for p in self.network.parameters()):,} parameters"
-            what += f" in {self.config.n_layers} layer{'s' if self.config.n_layers > 1 else ''}"
+            what += f" in {self._layers()}"
         return f"Model({place}: {what}, {self.tokenizer.vocab_size:,} pieces)"
+
+    def _layers(self) -> str:
+        if self.translates:
+            shape = self.network.config
+            depths = [getattr(shape, f"n_{side}_layers", None) for side in ("encoder", "decoder")]
+            return "{} + {} layers".format(*(depth or shape.n_layers for depth in depths))
+        n_layers = self.config.n_layers
+        return f"{n_layers} layer{'s' if n_layers > 1 else ''}"
+
+    @property
+    def name(self) -> str:
+        """How to speak of it: its folder, or what it is."""
+        return "this model" if self.folder is None else str(self.folder)
 
     @property
     def config(self) -> Any:
-        """The network's configuration (`TransformerConfig` or `NgramConfig`)."""
+        """The network's configuration (`TransformerConfig`, `NgramConfig` …)."""
         return self.network.config
+
+    @property
+    def translates(self) -> bool:
+        """It is an encoder-decoder: `translate` is its verb, `generate` that of all others."""
+        return translates(self.network)
+
+    @property
+    def lowercase(self) -> bool:
+        """It was trained on lower-cased pairs; what it translates is lower-cased too."""
+        return bool(((self.recipe or {}).get("text") or {}).get("lowercase"))
 
     @property
     def device(self) -> torch.device:
@@ -108,11 +107,12 @@ class Model:
 
     def stream(self, prompt: str = "", **options: Any) -> Iterator[str]:
         """The same continuation piece by piece, as it is made; never half a character."""
+        refuse_translator(self, "continue a text")
         return stream_text(
             self.network,
             self.tokenizer,
-            _text(prompt, "continue several with generate_many"),
-            _sampling(options),
+            checked_text(prompt, "continue several with generate_many"),
+            sampling_options(options),
             starts_documents=self.start_id is not None,
         )
 
@@ -121,29 +121,73 @@ class Model:
 
         Each is the text that it would be alone: the batch is invisible.
         """
+        refuse_translator(self, "continue a text")
         explain, show_end = options.pop("explain", 0), options.pop("show_end", False)
         return generate_texts(
             self.network,
             self.tokenizer,
-            [_text(prompt) for prompt in ([prompts] if isinstance(prompts, str) else prompts)],
-            _sampling(options),
+            [
+                checked_text(prompt)
+                for prompt in ([prompts] if isinstance(prompts, str) else prompts)
+            ],
+            sampling_options(options),
             samples=samples,
             starts_documents=self.start_id is not None,
             explain=explain,
             show_end=show_end,
         )
 
+    @overload
+    def translate(self, lines: str, *, prefix: str | None = None, **options: Any) -> str: ...
+    @overload
+    def translate(
+        self, lines: Iterable[str], *, prefix: str | None = None, **options: Any
+    ) -> list[str]: ...
+    def translate(
+        self, lines: str | Iterable[str], *, prefix: str | None = None, **options: Any
+    ) -> str | list[str]:
+        """The translation of a line, or of each of several: blank in, blank out, order kept.
+
+        prefix: words that every translation begins with. Options: see `TranslationOptions`.
+        """
+        made = self.translations(lines, prefix=prefix, **options)
+        return made[0].text if isinstance(lines, str) else [one.text for one in made]
+
+    def translations(
+        self, lines: str | Iterable[str], *, prefix: str | None = None, **options: Any
+    ) -> list[Translation]:
+        """The same with scores, tokens and the `n_best` hypotheses of each line."""
+        need_translator(self)
+        given = [lines] if isinstance(lines, str) else list(lines)
+        for line in given:
+            if "\n" in checked_text(line):
+                raise UserError(
+                    f"{line!r} is several lines; text.split('\\n') makes a list of them"
+                )
+        chosen = translation_options(options)
+        return list(translations(self, [given], prefix=prefix, options=chosen, total=len(given)))
+
     # -- numbers -----------------------------------------------------------------------------------
     def encode(self, text: str) -> list[int]:
-        """Ids of a text as the model reads it: opened by `<end>` where it learnt documents."""
-        ids = list(self.tokenizer.encode(_text(text)))
+        """Ids of a text as the model reads it: opened by `<end>` where it learnt documents.
+
+        An encoder-decoder's are those of a source, which `<end>` closes.
+        """
+        if self.translates:
+            return source_ids(self, checked_text(text))
+        ids = list(self.tokenizer.encode(checked_text(text)))
         return ids if self.start_id is None else [self.start_id, *ids]
 
-    def score(self, text: str) -> Score:
-        """How well the model predicts `text`; see `Score`."""
+    def score(self, text: str, target: str | None = None) -> Score:
+        """How well the model predicts `text`; an encoder-decoder: `target`, having read `text`.
+
+        Of a translation `<end>` is scored too, which stands for its line end. See `Score`.
+        """
         from budgerigar.evaluation import score_ids
 
-        ids = list(self.tokenizer.encode(_text(text)))
+        if target is not None or self.translates:
+            return Score(**score_pair(self, checked_text(text), checked_target(target)))
+        ids = list(self.tokenizer.encode(checked_text(text)))
         first = 0 if self.start_id is not None else 1
         if len(ids) <= first:
             raise UserError(
@@ -165,11 +209,14 @@ class Model:
         )
 
     @torch.inference_mode()
-    def logits(self, ids: Sequence[int]) -> Tensor:
-        """Logits float32 (T, V): row t is about the token that follows `ids[t]`."""
+    def logits(self, ids: Sequence[int], source: Sequence[int] | None = None) -> Tensor:
+        """Logits float32 (T, V): row t is about the token that follows `ids[t]`.
+
+        source: ids that an encoder-decoder reads, its `<end>` included (`encode(text)`).
+        """
         from budgerigar.inspection.passes import pass_inputs, run
 
-        ids = _ids(ids)
+        ids = checked_ids(ids)
         limit = self.network.context_length
         if not ids:
             raise UserError("logits need at least one token id")
@@ -182,31 +229,83 @@ class Model:
             raise UserError(
                 f"id {wrong[0]} is outside the vocabulary of {self.network.vocab_size} tokens"
             )
-        inputs = pass_inputs(
-            self.network, ids, self.start_id
-        )  # the very pass that `trace` looks at
+        # the very pass that `trace` looks at
+        inputs = pass_inputs(self.network, ids, self.start_id)
+        if self.translates:
+            inputs |= source_inputs(self, None if source is None else checked_ids(source))
         return run(self.network, inputs)[0][0]
 
     def evaluate(
         self,
         file: str | Path | None = None,
         *,
+        source: Files = (),
+        target: Files = (),
+        pairs: Files = (),
+        columns: str | Sequence[str] | None = None,
         streaming: bool = False,
         encoding: str | None = None,
     ) -> Evaluation:
-        """Loss over every token of a text but its first: `file`, or the run's validation text."""
+        """Loss over every token of a text but its first: `file`, or the run's validation text.
+
+        An encoder-decoder's is over the targets and their `<end>`: of `source` and `target`, of
+        `pairs` (with `columns`), or of the run's validation pairs.
+        """
         from budgerigar.api.evaluation import evaluate_model
 
-        return evaluate_model(self, file, streaming=streaming, encoding=encoding)
+        files = pair_files(source, target, pairs, columns)
+        return evaluate_model(self, file, files, streaming=streaming, encoding=encoding)
+
+    def evaluate_translations(
+        self,
+        *,
+        source: Files = (),
+        target: Files = (),
+        pairs: Files = (),
+        columns: str | Sequence[str] | None = None,
+        encoding: str | None = None,
+        tokenize: str | None = None,
+        lowercase: bool = False,
+        bootstrap: int = 1000,
+        **options: Any,
+    ) -> TranslationEvaluation:
+        """BLEU, chrF and TER of its own translations, beside the loss; files as in `evaluate`.
+
+        Options: see `TranslationOptions`; the others: `score_translations`.
+        """
+        from budgerigar.api.evaluation import evaluate_translations
+
+        return evaluate_translations(
+            self,
+            pair_files(source, target, pairs, columns),
+            encoding=encoding,
+            tokenize=tokenize,
+            lowercase=lowercase,
+            bootstrap=bootstrap,
+            options=translation_options(options),
+        )
 
     # -- looking -----------------------------------------------------------------------------------
-    def trace(self, text: str | Sequence[int]) -> Trace:
-        """Every intermediate value of one pass over `text`; see `inspection.traces`."""
+    def trace(self, text: str | Sequence[int], target: str | Sequence[int] | None = None) -> Trace:
+        """Every intermediate value of one pass over `text`; see `inspection.traces`.
+
+        An encoder-decoder reads `text` and is given `target` to write, by default its own
+        translation.
+        """
         from budgerigar.inspection.traces import trace
 
-        text = text if isinstance(text, str) else _ids(text)
+        if target is not None or self.translates:
+            return trace_pair(self, text, target)
+        text = text if isinstance(text, str) else checked_ids(text)
         name = "" if self.folder is None else self.folder.name
         return trace(self.network, self.tokenizer, text, start_id=self.start_id, name=name)
+
+    def without_source(self) -> Model:
+        """A view of an encoder-decoder that never sees its source: what the decoder knows alone."""
+        from budgerigar.models.modes import without_source
+
+        need_translator(self, "lose sight of its source")
+        return dataclasses.replace(self, network=without_source(self.network))
 
     def edited(
         self,
@@ -233,8 +332,7 @@ class Model:
             reference=None if reference is None else self.encode(reference),
             start_id=self.start_id,
         )
-        network = EditedNetwork(self.network, edit)
-        return Model(network, self.tokenizer, self.settings, self.recipe, self.folder)
+        return dataclasses.replace(self, network=EditedNetwork(self.network, edit))
 
 
 def load(
@@ -250,7 +348,14 @@ def load(
     if isinstance(threads, int):
         torch.set_num_threads(threads)
     loaded = load_model(path, device=choose_device(device))
-    return Model(loaded.network, loaded.tokenizer, loaded.config, loaded.recipe, loaded.folder)
+    return Model(
+        loaded.network,
+        loaded.tokenizer,
+        loaded.config,
+        loaded.recipe,
+        loaded.folder,
+        getattr(loaded, "source_tokenizer", None),
+    )
 
 
 def choose_device(name: str) -> str:
@@ -265,33 +370,3 @@ def choose_device(name: str) -> str:
             f"device {name!r} cannot be used here ({reason}); try cpu or auto"
         ) from None
     return name
-
-
-def _text(value: object, hint: str = "give text in quotes") -> str:
-    """`value`, or a `UserError` where it is not text."""
-    if not isinstance(value, str):
-        raise UserError(f"{value!r} is a {type(value).__name__}, not text; {hint}")
-    return value
-
-
-def _ids(values: Iterable[Any]) -> list[int]:
-    """Token ids as Python's numbers, also from an array or a tensor."""
-    try:
-        return [operator.index(value) for value in values]
-    except TypeError:
-        raise UserError(
-            f"{values!r} is no list of token ids (whole numbers); model.encode(text) gives one"
-        ) from None
-
-
-def _sampling(options: dict[str, Any]) -> SamplingOptions:
-    """Checked options; an unknown name is an error that lists the known ones."""
-    from dataclasses import fields
-
-    known = [f.name for f in fields(SamplingOptions)]
-    unknown = [name for name in options if name not in known]
-    if unknown:
-        raise UserError(
-            f"generate has no option {unknown[0]!r}; its options are {', '.join(known)}"
-        )
-    return SamplingOptions(**options).validate()

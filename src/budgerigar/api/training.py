@@ -1,4 +1,7 @@
-"""`train`: a text in, a run out. The recipe, the plan and the loop live in the room `training`."""
+"""`train`: a text, or pairs of sentences, in, a run out.
+
+The recipe, the plan and the loop live in the room `training`.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from budgerigar.api.data import get
 from budgerigar.api.model import Model
+from budgerigar.api.translation import Files, several
 from budgerigar.errors import UserError
 from budgerigar.training.recipe import Recipe, flat, load_recipe, override
 
@@ -28,6 +32,12 @@ class Run:
 
 def train(
     *files: str | Path,
+    source: Files = (),
+    target: Files = (),
+    pairs: Files = (),
+    validation_source: Files = (),
+    validation_target: Files = (),
+    validation_pairs: Files = (),
     recipe: str | Path | Recipe | None = None,
     minutes: float | None = None,
     corpus: str | None = None,
@@ -41,10 +51,15 @@ def train(
 ) -> Run:
     """Train on text files (or a folder, or a corpus of the catalogue) and return the run.
 
+    `source` and `target`, parallel files (line n is a translation of line n), or `pairs`, files of
+    pairs (tab-separated or JSON lines), make a translator; so does a corpus of pairs, with the
+    settings source_language and target_language where it has several.
+
     Each overrides the one before: `recipe`, the `config` file, the settings. A setting is any field
     of a recipe, by its name (`train("my.txt", n_layers=6)`) or in parts (`settings={"training":
     {"steps": 100}}`). Without a recipe the plan is made from the text, this machine's speed and
-    `minutes` (default 10). `resume` goes on with a run; `start_from` begins with another's weights.
+    `minutes` (default 10). `resume` goes on with a run (with `out` and a number of steps: from where
+    its rate began to fall, in a new folder); `start_from` begins with another's weights.
 
     Raises:
         UserError: nothing to learn from, an unreadable file, settings without meaning.
@@ -55,17 +70,32 @@ def train(
         changes = {**flat(settings), **more_settings}
         if minutes is not None:
             changes["minutes"] = minutes
-        return _run_of(train_run(resume=resume, settings=changes, callbacks=callbacks))
+        aside = {} if out is None else {"out": out}
+        done = train_run(resume=resume, settings=changes, callbacks=callbacks, **aside)
+        return _run_of(done)
     layers = [layer for layer in (settings, more_settings) if layer]
     if corpus == "stories" and recipe is None:
-        recipe = "stories"
+        languages = {"source_language", "target_language"} & set(flat(_nested(layers)))
+        recipe = "stories-zh-en" if languages else "stories"
     base = _resolve(recipe, config, layers, corpus)
     paths = [_path(file) for file in files]
+    parallel = {
+        "source": source,
+        "target": target,
+        "pairs": pairs,
+        "validation_source": validation_source,
+        "validation_target": validation_target,
+        "validation_pairs": validation_pairs,
+    }
     if corpus is not None and base is None:
-        paths = list(get(corpus).files.values())
+        if _has_pairs(corpus):
+            layers.append({"text": {"corpus": corpus}})
+        else:
+            paths = list(get(corpus).files.values())
     done = train_run(
         base,
         paths,
+        **{name: _paths(given) for name, given in parallel.items() if several(given)},
         out=out,
         minutes=minutes,
         settings=_nested(layers),
@@ -73,6 +103,16 @@ def train(
         callbacks=callbacks,
     )
     return _run_of(done)
+
+
+def _paths(files: Files) -> list[Path]:
+    return [_path(file) for file in several(files)]
+
+
+def _has_pairs(corpus: str) -> bool:
+    from budgerigar.text.catalogue import entry
+
+    return entry(corpus).kind == "pairs"
 
 
 def _path(file: object) -> Path:
@@ -111,5 +151,12 @@ def _run_of(done: TrainedRun) -> Run:
     from budgerigar.formats.run import RunFolder
 
     run = RunFolder.open(done.folder)
-    model = Model(done.network, done.tokenizer, run.config(), run.recipe(), done.folder)
+    model = Model(
+        done.network,
+        done.tokenizer,
+        run.config(),
+        run.recipe(),
+        done.folder,
+        getattr(done, "source_tokenizer", None),
+    )
     return Run(model, done.report, done.folder)

@@ -240,6 +240,11 @@ def _argument(hint: Any) -> dict[str, Any] | None:
     return {"type": _reader(words, kinds[0], optional), "metavar": metavar}
 
 
+def one_of(words: Iterable[str]) -> Callable[[str], Any]:
+    """What reads one of `words`, or gives an error that names the nearest."""
+    return _reader(list(words), None, False)
+
+
 def _reader(words: list[str], kind: type | None, optional: bool) -> Callable[[str], Any]:
     """What turns a typed word into a value: one of `words`, or a number or text of `kind`."""
 

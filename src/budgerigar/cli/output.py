@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 
-def print_json(value: Any) -> None:
+def print_json(value: Any, write: Callable[[str], object] = print) -> None:
     """One JSON object; NaN and infinities as null, since JSON has no such numbers."""
-    print(json.dumps(plain(value), ensure_ascii=False, indent=2, allow_nan=False))
+    write(json.dumps(plain(value), ensure_ascii=False, indent=2, allow_nan=False))
 
 
 def plain(value: Any) -> Any:

@@ -19,10 +19,13 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("demo", "[--quick]", "watch a small GPT learn to look back, then train a real one"),
     ),
     "make": (
-        Command("train", "[FILE…]", "train or fine-tune a model on a text file, with no option"),
-        Command("evaluate", "RUN [FILE]", "loss, bits per byte, perplexity and accuracy"),
+        Command("train", "[FILE…]", "train or fine-tune a model on a text, or on sentence pairs"),
+        Command("evaluate", "RUN [FILE]", "loss, bits per byte, accuracy; BLEU, chrF, TER"),
     ),
-    "run": (Command("generate", "RUN [PROMPT]", "continue a text, as it is written"),),
+    "run": (
+        Command("generate", "RUN [PROMPT]", "continue a text, as it is written"),
+        Command("translate", "RUN [TEXT…]", "N lines in, N lines out"),
+    ),
     "look": (Command("look", "RUN TEXT", "what each head attends to: terminal, PNG, SVG, HTML"),),
     "models": (
         Command("card", "RUN|RECIPE|PAPER", "layers, heads, parameters, memory, FLOPs"),

@@ -1,40 +1,98 @@
-"""Loss, bits per byte, perplexity and accuracy of a model on its validation text or on a file.
+"""Loss and perplexity of a model on its validation text or on another; a translator's BLEU too.
 
-Every token but the first is scored once, in consecutive windows of the context length (the
-windowed figure). With --streaming the state is carried through the whole text, and that figure
-stands beside the windowed one.
+Every token of a text but the first is scored once, in consecutive windows of the context length
+(the windowed figure). With --streaming the state is carried through the whole text, and that figure
+stands beside the windowed one. An encoder-decoder is given a source and its translation: its
+losses are over the targets, and its own translations get BLEU, chrF and TER from sacreBLEU, with
+signatures and 95 % intervals. Without files it is its validation split.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
+from pathlib import Path
+from typing import Any
 
+from budgerigar.cli.flags import add_dataclass, given, whole_number
 from budgerigar.cli.output import count, print_json, table
+from budgerigar.errors import UserError
 
-USES = ("device", "threads", "json")
+USES = ("out", "device", "seed", "threads", "json")
 EXAMPLES = """examples:
   budgie evaluate last
   budgie evaluate runs/shakespeare-1 other_play.txt --streaming
+  budgie evaluate last --source test.de --target test.en --out test.translated
+  budgie evaluate last --alignments                  which head aligns words best
   budgie evaluate last --json"""
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Which model, which text."""
+    """Which model, which text or pairs, how they are scored."""
+    from budgerigar.generation.translation_options import TranslationOptions
+
     parser.add_argument("model", metavar="RUN", help="a run's folder, or last")
     parser.add_argument(
         "file", metavar="FILE", nargs="?", help="a text; without one, the run's validation text"
     )
-    parser.add_argument("--encoding", metavar="NAME", help="encoding of FILE, if not UTF-8")
+    parser.add_argument("--encoding", metavar="NAME", help="encoding of the files, if not UTF-8")
     parser.add_argument(
         "--streaming", action="store_true", help="also with the state carried through the text"
     )
+    add = parser.add_argument_group("translation").add_argument
+    add("--source", metavar="FILE", action="append", help="lines to translate (repeatable)")
+    add("--target", metavar="FILE", action="append", help="their translations, line by line")
+    add("--pairs", metavar="FILE", action="append", help="both in one file: .tsv or JSON lines")
+    add("--columns", metavar="A,B", help="two columns or keys of that file, source first")
+    add("--tokenize", metavar="NAME", help="BLEU's tokenizer [zh for Chinese, else 13a]")
+    add("--lowercase", action="store_true", help="score without regard to case")
+    add(
+        "--bootstrap",
+        metavar="N",
+        type=whole_number,
+        default=1000,
+        help="resampled test sets for the intervals, 0: none [1000]",
+    )
+    add(
+        "--alignments",
+        metavar="GOLD",
+        nargs="?",
+        const=True,
+        help="alignment error rate of each head, against a Pharaoh file for --source and --target, "
+        "or against the generated pairs",
+    )
+    add_dataclass(parser, TranslationOptions, "how it translates", "translation", ("seed",))
 
 
 def run(options: argparse.Namespace) -> None:
-    """Evaluate and print one row per way of reading."""
+    """Evaluate in the way that fits the model, and print."""
+    if options.out and Path(options.out).exists():
+        raise UserError(f"{options.out} exists already; choose another --out or remove it")
+
     from budgerigar import api
 
     model = api.load(options.model, device=options.device or "auto", threads=options.threads)
+    if options.alignments:
+        _alignments(model, options)
+    elif model.translates:
+        _translations(model, options)
+    else:
+        _losses(model, options)
+
+
+# -- a text --------------------------------------------------------------------------------------
+
+
+def _losses(model: Any, options: argparse.Namespace) -> None:
+    """One column per way of reading."""
+    from budgerigar.api.translation import need_translator
+
+    if options.source or options.target or options.pairs:
+        need_translator(model, "be evaluated on sentence pairs")
+    for name in ("out", "tokenize", "lowercase", "columns", *given(options, "translation")):
+        if getattr(options, name, True):
+            words = "has no effect here: it is for models that translate"
+            print(f"note: --{name.replace('_', '-')} {words}", file=sys.stderr)
     results = {"windowed": model.evaluate(options.file, encoding=options.encoding)}
     if options.streaming:
         results["streaming"] = model.evaluate(
@@ -44,11 +102,15 @@ def run(options: argparse.Namespace) -> None:
         print_json({"run": str(model.folder), "text": options.file or "validation", **results})
         return
     print(f"{model.folder} on {options.file or 'its validation text'}")
-    rows: list[tuple[str, ...]] = [("", *results)]
+    print(_loss_table(results))
+
+
+def _loss_table(results: dict[str, Any]) -> str:
+    rows: list[tuple[str, ...]] = [("", *results)] if any(results) else []
     for label, name, form in ROWS:
         values = [form(getattr(result, name)) for result in results.values()]
         rows.append((label, *values))
-    print(table(rows))
+    return table(rows)
 
 
 def _nats(value: float | None) -> str:
@@ -64,3 +126,65 @@ ROWS = (
     ("next token right", "accuracy", lambda value: f"{100 * value:.1f} %"),
     ("tokens scored", "n_tokens", count),
 )
+
+
+# -- pairs ---------------------------------------------------------------------------------------
+
+
+def _translations(model: Any, options: argparse.Namespace) -> None:
+    """Scores of its translations, losses on the given ones."""
+    if options.file or options.streaming:
+        model.evaluate(options.file, streaming=options.streaming)  # says why that cannot be
+    chosen = given(options, "translation")
+    if options.seed is not None:
+        chosen["seed"] = options.seed
+    found = model.evaluate_translations(
+        **_pairs(options),
+        tokenize=options.tokenize,
+        lowercase=options.lowercase,
+        bootstrap=options.bootstrap,
+        **chosen,
+    )
+    if options.out:
+        from budgerigar.formats.atomic import write_text
+
+        write_text(Path(options.out), "".join(line + "\n" for line in found.translations))
+    if options.json:
+        print_json({"run": str(model.folder), **found.as_dict()})
+        return
+    blank = f" ({found.n_blank:,} with a blank side are left out)" if found.n_blank else ""
+    print(f"{model.folder} on {found.on}: {found.n_pairs:,} pairs{blank}")
+    print(_indented(str(found.scores)))
+    print(_loss_table({"": found.loss}))
+    how = f"beam {found.options.beam_size}" if found.options.beam_size > 1 else "greedy"
+    how = "sampling" if found.options.sampling else how
+    print(
+        f"  translated in {found.seconds:.1f} s: {found.sentences_per_second:,.1f} sentences a "
+        f"second ({how}, {found.options.batch_size} at a time)"
+    )
+    if options.out:
+        print(f"  its translations: {options.out}")
+
+
+def _pairs(options: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "source": options.source or (),
+        "target": options.target or (),
+        "pairs": options.pairs or (),
+        "columns": options.columns,
+        "encoding": options.encoding,
+    }
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.split("\n"))
+
+
+def _alignments(model: Any, options: argparse.Namespace) -> None:
+    """Every head by its alignment error rate, the best first."""
+    gold = None if options.alignments is True else options.alignments
+    found = model.alignment_errors(gold=gold, **_pairs(options))
+    if options.json:
+        print_json({"run": str(model.folder), **found.as_dict()})
+        return
+    print(found)

@@ -1,4 +1,4 @@
-"""Train a model on a text, or go on with one.
+"""Train a model on a text, a translator on pairs of sentences, or go on with one.
 
 With no option but the file, the machine is measured for a second, the plan is printed (documents,
 tokenizer, model size, minutes, the loss to expect) and training starts. Each of these overrides
@@ -11,7 +11,7 @@ import argparse
 import sys
 from typing import Any
 
-from budgerigar.cli.flags import add_dataclass, given, number
+from budgerigar.cli.flags import add_dataclass, given, number, one_of
 from budgerigar.errors import UserError
 
 USES = ("out", "device", "seed", "threads")
@@ -24,7 +24,13 @@ examples:
   budgie train poems/ --minutes 30 --out runs/poems  every file of a folder is a document
   budgie train --corpus shakespeare --recipe shakespeare
   budgie train my.txt --n-layers 6 --d-model 192 --norm rms --activation swiglu
+  budgie train --source a.de --target a.en           learn to translate: line n belongs to line n
+  budgie train --pairs deu.tsv --columns 2,1         the same from one file, tab between the two
+  budgie train --corpus multi30k --source-language en --target-language de
+  budgie train --recipe stories-zh-en                a translator within a minute, generated pairs
   budgie train --resume last                         go on where it stopped
+  budgie train --resume last --out runs/longer --steps 9000
+                                                     branch off where the rate began to fall
   budgie train new.txt --from runs/my-1              fine-tune on another text"""
 
 STOPPED = 130  # as a shell says of a command that Ctrl-C ended
@@ -33,12 +39,19 @@ BY_FLAG = {"minutes", "seed", "device", "threads", "corpus"}
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """What to learn from, and every setting of text, training and model."""
-    from budgerigar.layers.config import TransformerConfig
-    from budgerigar.models.configs import NgramConfig
+    from budgerigar.models.configs import KINDS
     from budgerigar.training.recipe import TextRecipe, TrainingRecipe
 
     parser.add_argument("files", metavar="FILE", nargs="*", help="text files, or a folder of them")
     add = parser.add_argument_group("what to start from").add_argument
+    add(
+        "--source", metavar="FILE", action="append", help="sentences to translate from (repeatable)"
+    )
+    add("--target", metavar="FILE", action="append", help="their translations, line by line")
+    add("--pairs", metavar="FILE", action="append", help="both in one file: .tsv or JSON lines")
+    add("--validation-source", metavar="FILE", action="append", help="pairs to validate on")
+    add("--validation-target", metavar="FILE", action="append", help="their translations")
+    add("--validation-pairs", metavar="FILE", action="append", help="both in one file")
     add("--corpus", metavar="NAME", help='a corpus of `budgie list`, or "stories" (generated)')
     add("--recipe", metavar="NAME", help="a recipe of `budgie list`, or a TOML file")
     add("--config", metavar="FILE", help="a TOML file whose settings override the recipe's")
@@ -47,13 +60,26 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--minutes", metavar="X", type=number, help="time budget [the recipe's; 10 without one]")
     add_dataclass(parser, TextRecipe, "text", "text", BY_FLAG)
     add_dataclass(parser, TrainingRecipe, "training", "training", BY_FLAG)
-    add_dataclass(parser, TransformerConfig, "model (a Transformer)", "model", {"vocab_size"})
-    add_dataclass(
-        parser, NgramConfig, "model (an n-gram, as in --recipe ngram)", "model", NGRAM_SKIP
+    add(
+        "--kind",
+        dest="model.kind",
+        default=argparse.SUPPRESS,
+        type=one_of(KINDS),
+        metavar="NAME",
+        help=f"kind of model: {', '.join(KINDS)} [the recipe's]",
     )
+    for name, config in KINDS.items():
+        title = MODELS.get(name, f"model (--kind {name}, besides what it shares with those above)")
+        add_dataclass(parser, config, title, "model", {"vocab_size"})
 
 
-NGRAM_SKIP = {"vocab_size"}
+MODELS = {
+    "transformer": "model (a Transformer)",
+    "ngram": "model (an n-gram, as in --recipe ngram)",
+}
+PAIR_FILES = (
+    "source", "target", "pairs", "validation_source", "validation_target", "validation_pairs",
+)  # fmt: skip
 
 
 def run(options: argparse.Namespace) -> int:
@@ -66,6 +92,7 @@ def run(options: argparse.Namespace) -> int:
 
     run = api.train(
         *files,
+        **{name: getattr(options, name) or () for name in PAIR_FILES},
         corpus=options.corpus,
         recipe=options.recipe,
         config=options.config,
@@ -79,8 +106,9 @@ def run(options: argparse.Namespace) -> int:
     if not run.report["finished"]:
         return STOPPED
     if not options.quiet:
+        verb = "translate" if run.model.translates else "generate"
         print(
-            f"next: budgie generate {run.folder}    budgie look {run.folder} 'a line of text'",
+            f"next: budgie {verb} {run.folder}    budgie look {run.folder} 'a line of text'",
             file=sys.stderr,
         )
     return 0
@@ -97,20 +125,43 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
 
 def _check(options: argparse.Namespace, files: list[str], settings: dict[str, Any]) -> None:
     """Refuse combinations without meaning before anything is read."""
+    pairs = [f"--{name.replace('_', '-')}" for name in PAIR_FILES if getattr(options, name)]
     if options.resume:
         others = [("FILE", files), ("--corpus", options.corpus), ("--recipe", options.recipe)]
         others += [("--config", options.config), ("--from", options.start_from)]
-        clash = [name for name, value in [*others, ("--out", options.out)] if value]
+        clash = [name for name, value in others if value] + pairs
         if clash:
             raise UserError(
                 f"--resume goes on with a run as it was asked for, so {', '.join(clash)} cannot be "
                 "given with it. To start from its weights on something else, use --from."
             )
-    if files and options.corpus:
+    _check_pairs(options, files)
+    if (files or pairs) and options.corpus:
         raise UserError("give files or --corpus, not both")
-    if not (files or options.corpus or options.resume or options.recipe or options.config):
+    named = files or pairs or options.corpus or options.resume or options.recipe or options.config
+    if not named:
         raise UserError(
-            "what shall it learn from? A text file (budgie train my.txt), a corpus "
-            "(budgie train --corpus shakespeare) or nothing but generated stories "
-            "(budgie train --recipe stories)"
+            "what shall it learn from? A text file (budgie train my.txt), a text and its "
+            "translation (budgie train --source a.de --target a.en), a corpus (budgie train "
+            "--corpus shakespeare) or nothing but generated stories (budgie train --recipe stories)"
+        )
+
+
+def _check_pairs(options: argparse.Namespace, files: list[str]) -> None:
+    """A source needs its target, and sentence pairs go with no plain text."""
+    for start in ("", "validation_"):
+        source, target = (getattr(options, start + side) for side in ("source", "target"))
+        if bool(source) == bool(target):
+            continue
+        given, missing = ("source", "target") if source else ("target", "source")
+        flag = f"--{start.replace('_', '-')}"
+        raise UserError(
+            f"{flag}{given} needs {flag}{missing} beside it: line n of one is the translation of "
+            "line n of the other. For both in one file there is "
+            f"{flag}pairs"
+        )
+    if files and any(getattr(options, name) for name in PAIR_FILES):
+        raise UserError(
+            f"{files[0]} is a plain text, --source, --target and --pairs are sentences to "
+            "translate: give one or the other"
         )

@@ -1,0 +1,127 @@
+"""Translating with a `Model`: who can, with which options; lines in, lines out."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from budgerigar.errors import UserError
+
+if TYPE_CHECKING:
+    from budgerigar.api.model import Model
+    from budgerigar.generation.translation import Translation
+    from budgerigar.generation.translation_options import TranslationOptions
+    from budgerigar.text.pair_files import PairFiles
+
+Files = str | Path | Sequence[str | Path]
+
+
+def translates(network: Any) -> bool:
+    """Whether a network (or a view of one) is an encoder-decoder: it reads a source, and translates."""
+    return getattr(network.config, "assembly", None) == "encoder-decoder"
+
+
+def need_translator(model: Model, verb: str = "translate") -> None:
+    """`UserError` unless the model translates; `verb` is what was asked for."""
+    if not translates(model.network):
+        raise UserError(
+            f"{model.name} is {_role(model)}: it continues a text and reads no source, so it cannot "
+            f"{verb}. Encoder-decoders (Transformer or RNN) translate; `budgie train --source a.de "
+            "--target a.en` makes one. What this one can: generate, evaluate, look."
+        )
+
+
+def refuse_translator(model: Model, verb: str) -> None:
+    """`UserError` where the model translates: without a source it has nothing to say."""
+    if translates(model.network):
+        raise UserError(
+            f"{model.name} is an encoder-decoder: it writes the translation of a source, so it "
+            f"cannot {verb}. Use translate: `budgie translate {model.name}`, or "
+            "model.translate(line) from Python. N-grams and decoder-only models generate."
+        )
+
+
+def _role(model: Model) -> str:
+    from budgerigar.models.configs import kind_of
+
+    assembly = getattr(model.config, "assembly", None)
+    return "an n-gram" if kind_of(model.config) == "ngram" else f"a {assembly} Transformer"
+
+
+def translation_options(options: Mapping[str, Any]) -> TranslationOptions:
+    """Checked options; an unknown name is an error that lists the known ones."""
+    from budgerigar.generation.translation_options import TranslationOptions
+
+    known = [f.name for f in dataclasses.fields(TranslationOptions)]
+    unknown = [name for name in options if name not in known]
+    if unknown:
+        raise UserError(
+            f"translate has no option {unknown[0]!r}; its options are {', '.join(known)}"
+        )
+    return TranslationOptions(**options).validate()
+
+
+def pair_files(
+    source: Files, target: Files, pairs: Files, columns: str | Sequence[str] | None
+) -> PairFiles | None:
+    """Files of sentence pairs, checked to be such; None where none is named."""
+    from budgerigar.text.pair_files import PairFiles
+
+    if isinstance(columns, str):
+        columns = [name.strip() for name in columns.split(",")]
+    sides = [tuple(map(Path, several(files))) for files in (source, target, pairs)]
+    if not any(sides) and columns is None:
+        return None
+    found = PairFiles(*sides, columns=None if columns is None else tuple(columns))
+    found.validate()
+    return found
+
+
+def several(files: Files) -> Sequence[str | Path]:
+    """One file or many, as many."""
+    return [files] if isinstance(files, str | PathLike) else list(files)
+
+
+def translations(
+    model: Model,
+    blocks: Iterable[list[str]],
+    *,
+    prefix: str | None = None,
+    options: TranslationOptions,
+    total: int | None = None,
+) -> Iterator[Translation]:
+    """One `Translation` for each line, in order; a block of lines is done before the next is read.
+
+    prefix: words with which every translation begins. total: lines, for progress.
+    """
+    need_translator(model)
+    return chain.from_iterable(_block(model, lines, prefix, options, total) for lines in blocks)
+
+
+def _block(
+    model: Model,
+    lines: list[str],
+    prefix: str | None,
+    options: TranslationOptions,
+    total: int | None,
+) -> Iterator[Translation]:
+    from budgerigar.generation.translation import translate_lines
+
+    read, begin = lines, prefix
+    if model.lowercase:
+        read, begin = [line.lower() for line in lines], prefix and prefix.lower()
+    made = translate_lines(
+        model.network,
+        model.tokenizer,
+        model.source_tokenizer or model.tokenizer,
+        read,
+        options,
+        prefixes=None if begin is None else [begin] * len(lines),
+        progress_total=total,
+    )
+    for line, translation in zip(lines, made, strict=True):
+        yield dataclasses.replace(translation, source=line)
