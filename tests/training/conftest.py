@@ -77,8 +77,9 @@ class Windows:
     class Batch:
         tokens: Any
         targets: Any
-        document_ids: Any = None
-        positions: Any = None
+
+        def inputs(self) -> dict[str, Any]:
+            return {"tokens": self.tokens}
 
 
 @dataclass

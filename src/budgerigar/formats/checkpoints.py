@@ -68,6 +68,35 @@ def write_checkpoint(
     return target
 
 
+def keep_trunk(folder: Path, step: int) -> Path:
+    """Keep the checkpoint of `step` for good as `checkpoints/trunk-…`, for longer runs to branch from.
+
+    With it go metrics.jsonl and the best weights of that moment. A trunk of an earlier step stays: it
+    is the one whose learning rate had never fallen.
+    """
+    checkpoints = Path(folder) / "checkpoints"
+    target = checkpoints / checkpoint_name(step).replace("step", "trunk")
+    kept = trunk_checkpoint(folder)
+    if kept is not None and kept.name < target.name:
+        return kept
+    with folder_aside(target, f"keep the checkpoint of step {step} in {checkpoints}") as aside:
+        for file in (checkpoints / checkpoint_name(step)).iterdir():
+            shutil.copyfile(file, aside / file.name)
+        for name in ("metrics.jsonl", "model.safetensors"):
+            if (Path(folder) / name).is_file():
+                shutil.copyfile(Path(folder) / name, aside / name)
+    for other in checkpoints.glob("trunk-*"):
+        if other != target:
+            shutil.rmtree(other, ignore_errors=True)
+    return target
+
+
+def trunk_checkpoint(folder: Path) -> Path | None:
+    """The folder that `keep_trunk` made; None where there is none."""
+    found = sorted((Path(folder) / "checkpoints").glob("trunk-*"))
+    return next((path for path in found if (path / "state.json").is_file()), None)
+
+
 def latest_checkpoint(folder: Path) -> Path | None:
     """The folder that `latest` names; None when the run has none yet.
 

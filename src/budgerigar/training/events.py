@@ -8,7 +8,7 @@ Looking at `event.network` never changes training: generators and mode are put b
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
@@ -47,14 +47,38 @@ class EvaluationEvent:
     evaluation: Any
     network: Any
     tokenizer: Any
+    bleu: float | None = None
+    """of greedy translations of the first validation sentences; None: nothing was translated"""
+
+
+@dataclass(frozen=True)
+class Translated:
+    """A validation sentence, its reference, and what the network made of it."""
+
+    source: str
+    reference: str
+    hypothesis: str
+
+    def as_dict(self) -> dict[str, str]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Written:
+    """A sample: text that the network wrote by itself, or translations with their text together."""
+
+    text: str
+    translations: tuple[Translated, ...] = ()
 
 
 @dataclass(frozen=True)
 class SampleEvent:
-    """A piece of text the network wrote by itself."""
+    """A piece of text the network wrote by itself, or some translations."""
 
     step: int
     text: str
+    translations: tuple[Translated, ...] = ()
 
 
 class Watchers:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from budgerigar.errors import UserError
 from budgerigar.formats.atomic import write_text
 from budgerigar.formats.tensors import plain_name
-from budgerigar.training.objective import IGNORED, cross_entropy
+from budgerigar.training.objective import IGNORED, MicroBatch, cross_entropy
 
 
 class TrainingFailedError(UserError):
@@ -125,11 +125,11 @@ def spoilt(network: nn.Module, validation_loss: float | None) -> str | None:
 
 
 def examine(
-    network: nn.Module, micro_batches: list[dict[str, Any]], tokenizer: Any, report: FlightReport
+    network: nn.Module, micro_batches: list[MicroBatch], tokenizer: Any, report: FlightReport
 ) -> FlightReport:
     """Fill in `report` by running the batch again; the network's weights are not changed."""
     report.first_bad = _bad_weight(network)
-    worst: tuple[float, dict[str, Any], int] | None = None
+    worst: tuple[float, MicroBatch, int] | None = None
     for batch in micro_batches:
         names, values = _forward_values(network, batch)
         if report.first_bad is None:
@@ -137,19 +137,26 @@ def examine(
             report.first_bad = bad and f"the value {bad}"
         sizes = [(n, _largest(values[n])) for n in names]
         report.largest = sorted(sizes, key=lambda pair: -pair[1])[:10]
-        loss, row = _worst_row(values["logits"], batch["targets"])
+        loss, row = _worst_row(values["logits"], batch.targets)
         if worst is None or not loss <= worst[0]:
             worst = (loss, batch, row)
     if report.first_bad is None:
         bad_gradient = _bad_gradient(network, micro_batches)
         report.first_bad = bad_gradient and f"the gradient of {bad_gradient}"
     if worst is not None:
-        report.batch_text = _row_text(worst[1]["tokens"][worst[2]], tokenizer)
+        report.batch_text = _row_text(_tokens_of(worst[1], worst[2]), tokenizer)
     return report
 
 
+def _tokens_of(batch: MicroBatch, row: int) -> Tensor:
+    """The tokens of one row, without padding; of a pair, those of its target."""
+    tokens = batch.inputs["tokens"]
+    assert tokens is not None
+    return tokens[row][batch.targets[row] != IGNORED]
+
+
 def _forward_values(
-    network: nn.Module, batch: dict[str, Any]
+    network: nn.Module, batch: MicroBatch
 ) -> tuple[list[str], dict[str, Tensor]]:
     """Every module's output by the module's name, in the order of computation, and the logits."""
     values: dict[str, Tensor] = {}
@@ -164,9 +171,7 @@ def _forward_values(
     hooks = [m.register_forward_hook(keep(plain_name(n))) for n, m in network.named_modules() if n]
     try:
         with torch.no_grad():
-            logits = network(
-                batch["tokens"], document_ids=batch["document_ids"], positions=batch["positions"]
-            )
+            logits = network(**batch.inputs)
     finally:
         for hook in hooks:
             hook.remove()
@@ -189,14 +194,12 @@ def _bad_weight(network: nn.Module) -> str | None:
     return None
 
 
-def _bad_gradient(network: nn.Module, micro_batches: list[dict[str, Any]]) -> str | None:
+def _bad_gradient(network: nn.Module, micro_batches: list[MicroBatch]) -> str | None:
     """The weight nearest to the output whose gradient is not finite: it came to be there."""
     network.zero_grad(set_to_none=True)
     for batch in micro_batches:
-        logits = network(
-            batch["tokens"], document_ids=batch["document_ids"], positions=batch["positions"]
-        )
-        cross_entropy(logits.float(), batch["targets"])[0].backward()
+        logits = network(**batch.inputs)
+        cross_entropy(logits.float(), batch.targets)[0].backward()
     bad = [
         plain_name(n)
         for n, p in network.named_parameters()

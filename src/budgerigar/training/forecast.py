@@ -41,10 +41,14 @@ class _Noise:
     def __init__(self, size: int, length: int, vocab_size: int) -> None:
         generator = torch.Generator().manual_seed(0)
         self.tokens = torch.randint(vocab_size, (size, length), generator=generator)
-        self.targets, self.document_ids, self.positions = self.tokens, None, None
+        self.targets = self.tokens
 
     def next(self) -> _Noise:
         return self
+
+    def inputs(self) -> dict[str, Any]:
+        """What forward reads."""
+        return {"tokens": self.tokens}
 
     def state_dict(self) -> dict[str, Any]:
         return {}

@@ -9,31 +9,23 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
 import torch
 from torch import Tensor, nn
 
 from budgerigar import progress
-from budgerigar.formats.checkpoints import Checkpoint, write_checkpoint
+from budgerigar.formats.checkpoints import Checkpoint, keep_trunk, write_checkpoint
 from budgerigar.formats.metrics import MetricsFile
-from budgerigar.formats.run import RunFolder, save_weights
+from budgerigar.formats.run import RunFolder
 from budgerigar.formats.tensors import load_network_tensors, network_tensors
 from budgerigar.training.averaging import Averages
 from budgerigar.training.device import Compute
-from budgerigar.training.events import (
-    EvaluationEvent,
-    SampleEvent,
-    StepEvent,
-    Watchers,
-    beside,
-    on_one_line,
-    untouched,
-)
+from budgerigar.training.events import StepEvent, Watchers, untouched
 from budgerigar.training.flight_recorder import FlightReport, SpikeWatch, examine, spoilt
-from budgerigar.training.objective import accumulate_gradients, next_micro_batches
+from budgerigar.training.measuring import Surroundings, best_in_words, evaluate, sample
+from budgerigar.training.objective import Losses, MicroBatch, accumulate_gradients, next_micro_batches
 from budgerigar.training.optimizers import Optimizers
 from budgerigar.training.pace import Pace
 from budgerigar.training.progress_state import (
@@ -45,22 +37,15 @@ from budgerigar.training.progress_state import (
     under,
 )
 from budgerigar.training.recipe import TrainingRecipe
-from budgerigar.training.schedules import rate_factor
+from budgerigar.training.schedules import decay_start, rate_factor
 from budgerigar.training.signals import StopRequest
 from budgerigar.training.timing import StepTimer, choose_threads, usable_cores
 
 
-@dataclass
-class Surroundings:
-    """What the loop needs from outside; `evaluate` and `sample` leave the network as it was."""
-
-    evaluate: Callable[[nn.Module, bool], Any]  # (network, whole split?) -> Evaluation
-    sample: Callable[[nn.Module, int], str] | None  # (network, step) -> text
-    tokenizer: Any
-    vocab_size: int
-    baselines: dict[str, float] = field(default_factory=dict)
-    evaluated_on: str = ""  # which part of the validation split, in words; empty: all of it
-    weights_metadata: dict[str, str] = field(default_factory=dict)
+def width_of(network: nn.Module) -> int:
+    """D of the paper's schedule: the width of the model's stream."""
+    config: Any = network.config
+    return int(getattr(config, "d_model", None) or getattr(config, "d_hidden", 1))
 
 
 class Loop:
@@ -88,20 +73,21 @@ class Loop:
         self.spikes = SpikeWatch(settings.spike, surroundings.vocab_size)
         self.pace = Pace()
         self._forward = compute.forward_of(network)
+        self._width = width_of(network)
         # Reading a number off a GPU waits for it, so there losses are read only once per line.
         self._read_every = 1 if compute.device.type == "cpu" else settings.log_every
-        self._unread: list[tuple[int, Tensor, Tensor, list[dict[str, Any]], float]] = []
-        self._latest: list[dict[str, Any]] = []  # what the last step read
+        self._unread: list[tuple[int, Losses, Tensor, list[MicroBatch], float]] = []
+        self._latest: list[MicroBatch] = []  # what the last step read
         self._last_checkpoint: int | None = None
         self._shown_at = 0.0
         self.best_evaluation: Any = None  # of the weights in model.safetensors, where known
-        self._metrics: MetricsFile
+        self.metrics: MetricsFile
 
     # -- the whole run --------------------------------------------------------------------------
 
     def run(self, stop: StopRequest) -> Standing:
         """Train until the last step, the end of patience or a request to stop; save; return."""
-        self._metrics = MetricsFile(self.folder.metrics_path)
+        self.metrics = MetricsFile(self.folder.metrics_path)
         started = time.perf_counter() - self.standing.seconds
         settings, standing = self.settings, self.standing
         try:
@@ -117,21 +103,29 @@ class Loop:
                     at = standing.step
                     last = at >= standing.total_steps
                     if last or at % settings.evaluate_every == 0:
-                        self._evaluate(stop, last)
+                        evaluate(self, stop, last)
                     if self._due(settings.sample_every, at) and self.around.sample:
-                        self._sample(stop)
+                        sample(self, stop)
                     standing.seconds = time.perf_counter() - started
                     ends = last or standing.finished
-                    if stop.asked or ends or self._due(settings.checkpoint_every, at):
-                        self._read()
-                        self._check_weights()
+                    trunk = at == self.trunk_step
+                    if stop.asked or ends or trunk or self._due(settings.checkpoint_every, at):
+                        self.read()
+                        self.check_weights()
                         standing.finished = ends
                         self.save()
+                        if trunk:
+                            keep_trunk(self.folder.path, at)
                     if stop.asked:
                         break
         finally:
-            self._metrics.close()
+            self.metrics.close()
         return standing
+
+    @property
+    def trunk_step(self) -> int | None:
+        """After how many steps the rate begins to fall; longer runs can branch off there."""
+        return decay_start(self.settings, self.standing.total_steps)
 
     def _due(self, every: int | None, step: int) -> bool:
         """Whether something with this interval happens now; None: together with evaluation."""
@@ -147,13 +141,13 @@ class Loop:
         micro_batches, scored = next_micro_batches(
             self.batches, settings.accumulate, self.compute.device
         )
-        loss = accumulate_gradients(
+        losses = accumulate_gradients(
             self._forward, micro_batches, scored, settings.label_smoothing, self.compute.autocast
         )
         norm = self.optimizers.clip()
-        factor = rate_factor(settings, standing.step, standing.total_steps)
+        factor = rate_factor(settings, standing.step, standing.total_steps, self._width)
         if self._read_every == 1:
-            self._guard(standing.step + 1, float(loss), float(norm), micro_batches)
+            self._guard(standing.step + 1, float(losses.true), float(norm), micro_batches)
         else:
             self.optimizers.skip_if_not_finite(norm)
         self.optimizers.step(factor)
@@ -162,41 +156,42 @@ class Loop:
         self._latest = micro_batches
         standing.step += 1
         standing.tokens += scored
-        self._unread.append((standing.step, loss, norm, micro_batches, factor))
+        self._unread.append((standing.step, losses, norm, micro_batches, factor))
         standing.training_seconds += time.perf_counter() - start
         self.pace.add(scored, time.perf_counter() - start)
         if standing.step % self._read_every == 0:
-            self._read(stop)
+            self.read(stop)
 
-    def _guard(self, step: int, loss: float, norm: float, micro_batches: list[Any]) -> None:
+    def _guard(self, step: int, loss: float, norm: float, micro_batches: list[MicroBatch]) -> None:
         """Stop before an update that would spoil the weights."""
         reason = self.spikes.check(loss, norm)
         if reason is not None:
             self._fail(step, reason, loss, norm, micro_batches)
 
-    def _check_weights(self, loss: float | None = None) -> None:
+    def check_weights(self, loss: float | None = None) -> None:
         """Stop before weights that the last update spoilt are measured, sampled from or saved."""
         reason = spoilt(self.network, loss)
         if reason is not None:
             self._fail(self.standing.step, reason, loss or math.nan, math.nan, self._latest)
 
     def _fail(
-        self, step: int, reason: str, loss: float, norm: float, micro_batches: list[Any]
+        self, step: int, reason: str, loss: float, norm: float, micro_batches: list[MicroBatch]
     ) -> NoReturn:
-        self._metrics.append({"kind": "failed", "step": step, "reason": reason})
-        self._metrics.flush()
+        self.metrics.append({"kind": "failed", "step": step, "reason": reason})
+        self.metrics.flush()
         report = FlightReport(step, reason, loss, self.spikes.mean or loss, norm)
         examine(self.network, micro_batches, self.around.tokenizer, report)
         raise report.error(self.folder.path, self._last_checkpoint)
 
-    def _read(self, stop: StopRequest | None = None) -> None:
+    def read(self, stop: StopRequest | None = None) -> None:
         """Take in the losses of the steps since the last look; log, tell those who watch."""
         unread, self._unread = self._unread, []
-        for step, loss_tensor, norm_tensor, micro_batches, factor in unread:
-            loss, norm = float(loss_tensor), float(norm_tensor)
+        for step, losses, norm_tensor, micro_batches, factor in unread:
+            loss, norm = float(losses.true), float(norm_tensor)
             if self._read_every > 1:
                 self._guard(step, loss, norm, micro_batches)
             self.standing.logged_loss += loss
+            self.standing.logged_smoothed += float(losses.smoothed)
             self.standing.logged_steps += 1
             rate = factor * self.settings.learning_rate
             if step % self.settings.log_every == 0 or step == self.standing.total_steps:
@@ -211,17 +206,20 @@ class Loop:
     def _log_step(self, step: int, norm: float, rate: float) -> None:
         standing = self.standing
         loss = standing.logged_loss / max(standing.logged_steps, 1)
-        standing.logged_loss, standing.logged_steps = 0.0, 0
+        smoothed = standing.logged_smoothed / max(standing.logged_steps, 1)
+        standing.logged_loss, standing.logged_smoothed, standing.logged_steps = 0.0, 0.0, 0
         clock = {
             "tokens_per_second": round(self.pace.tokens_per_second(), 1),
             "training_seconds": round(standing.training_seconds, 3),
             "seconds": round(standing.seconds, 3),
         }
-        self._metrics.append(
+        beside = {"smoothed_loss": smoothed} if self.settings.label_smoothing else {}
+        self.metrics.append(
             {
                 "kind": "step",
                 "step": step,
                 "loss": loss,
+                **beside,
                 "learning_rate": rate,
                 "gradient_norm": norm,
                 "tokens": standing.tokens,
@@ -255,91 +253,11 @@ class Loop:
         fields = {"step": f"{standing.step:,}/{standing.total_steps:,}"}
         fields["loss"] = f"{self.spikes.mean or 0.0:.3f}"
         if standing.best_loss is not None:
-            fields["best"] = f"{standing.best_loss:.3f}"
+            fields["best"] = best_in_words(standing, self.settings)
         speed = f"{self.pace.tokens_per_second():,.0f} tokens/s"
         job.advance(standing.step - job.done, **fields, speed=speed)
 
     # -- between steps --------------------------------------------------------------------------
-
-    def _evaluate(self, stop: StopRequest, last: bool) -> None:
-        self._read(stop)
-        self._check_weights()
-        standing = self.standing
-        self.averages.before_evaluation()
-        with untouched(self.network), self.averages.in_place():
-            self.network.eval()
-            found = self.around.evaluate(self.network, False)
-            loss = found.nats_per_token
-            self._check_weights(loss)
-            is_best = standing.best_loss is None or loss < standing.best_loss
-            if is_best:
-                standing.best_loss, standing.best_step = loss, standing.step
-                standing.evaluations_since_best = 0
-                self.best_evaluation = found
-                self._save_best()
-            else:
-                standing.evaluations_since_best += 1
-            event = self._evaluation_event(found, is_best)
-            told = self.watchers.tell("on_evaluation", event)
-        self._log_evaluation(found, is_best)
-        if told:
-            stop.ask("a callback")
-        patience = self.settings.patience
-        if patience is not None and standing.evaluations_since_best >= patience and not last:
-            progress.note(
-                f"no better loss in {patience} evaluations: stopped at step {standing.step}; the "
-                f"best was {standing.best_loss:.4f} at step {standing.best_step}"
-            )
-            standing.finished = True
-
-    def _evaluation_event(self, found: Any, is_best: bool) -> EvaluationEvent:
-        return EvaluationEvent(
-            step=self.standing.step,
-            total_steps=self.standing.total_steps,
-            loss=found.nats_per_token,
-            bits_per_byte=found.bits_per_byte,
-            is_best=is_best,
-            baselines=self.around.baselines,
-            training_seconds=self.standing.training_seconds,
-            evaluation=found,
-            network=self.network,
-            tokenizer=self.around.tokenizer,
-        )
-
-    def _log_evaluation(self, found: Any, is_best: bool) -> None:
-        standing = self.standing
-        entry = {
-            "kind": "evaluation",
-            "step": standing.step,
-            "loss": found.nats_per_token,
-            "bits_per_byte": found.bits_per_byte,
-            "n_tokens": found.n_tokens,
-            "best": is_best,
-            "clock": {"training_seconds": round(standing.training_seconds, 3)},
-        }
-        self._metrics.append(entry)
-        self._metrics.flush()
-        progress.note(
-            f"step {standing.step:,} of {standing.total_steps:,}: loss {found.nats_per_token:.4f} "
-            f"({found.bits_per_byte:.3f} bits per byte){self.around.evaluated_on}"
-            f"{beside(found.nats_per_token, self.around.baselines)}"
-        )
-
-    def _save_best(self) -> None:
-        metadata = {"step": str(self.standing.step), **self.around.weights_metadata}
-        save_weights(self.folder.path, self.network, metadata)
-
-    def _sample(self, stop: StopRequest) -> None:
-        self._read(stop)
-        self._check_weights()
-        assert self.around.sample is not None
-        with untouched(self.network), self.averages.in_place(), torch.no_grad():
-            self.network.eval()
-            text = self.around.sample(self.network, self.standing.step)
-        self._metrics.append({"kind": "sample", "step": self.standing.step, "text": text})
-        progress.note(f"  it writes: {on_one_line(text)}")
-        if self.watchers.tell("on_sample", SampleEvent(self.standing.step, text)):
-            stop.ask("a callback")
 
     def _retime_threads(self) -> None:
         """Throughput halved: time a step at each number of threads again and note a change."""
@@ -356,7 +274,7 @@ class Loop:
                 "from": self.threads,
                 "to": best,
             }
-            self._metrics.append(entry)
+            self.metrics.append(entry)
             progress.note(f"threads: {self.threads} became slow beside other work; now {best}")
             self.threads = best
             torch.set_num_threads(best)
@@ -371,7 +289,7 @@ class Loop:
             "cursor": plain(self.batches.state_dict()),
             "threads": self.threads,
             "torch_version": torch.__version__,
-            "metrics_bytes": self._metrics.flush(sync=True),
+            "metrics_bytes": self.metrics.flush(sync=True),
         }
         training = {
             **prefixed("optimizer", self.optimizers.state_tensors()),

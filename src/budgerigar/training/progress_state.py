@@ -18,9 +18,11 @@ class Standing:
     total_steps: int = 0
     tokens: int = 0
     best_loss: float | None = None
+    best_bleu: float | None = None  # of the weights of best_step, as best_loss is
     best_step: int | None = None
     evaluations_since_best: int = 0
     logged_loss: float = 0.0  # sum over the steps since the last line of metrics.jsonl
+    logged_smoothed: float = 0.0
     logged_steps: int = 0
     training_seconds: float = 0.0  # clock: steps only, without evaluating and saving
     seconds: float = 0.0  # clock: everything
