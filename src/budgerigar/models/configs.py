@@ -8,6 +8,7 @@ from typing import Any, Literal
 from budgerigar.errors import UserError
 from budgerigar.layers.config import TransformerConfig
 from budgerigar.layers.settings import build, plain, type_problems
+from budgerigar.models.rnn_config import RnnEncoderDecoderConfig
 
 Smoothing = Literal["kneser-ney", "witten-bell"]
 
@@ -46,16 +47,17 @@ class NgramConfig:
         return config
 
 
-ModelConfig = TransformerConfig | NgramConfig
+ModelConfig = TransformerConfig | RnnEncoderDecoderConfig | NgramConfig
 
-KINDS: dict[str, type[TransformerConfig] | type[NgramConfig]] = {
+KINDS: dict[str, type[TransformerConfig] | type[RnnEncoderDecoderConfig] | type[NgramConfig]] = {
     "transformer": TransformerConfig,
+    "rnn-encoder-decoder": RnnEncoderDecoderConfig,
     "ngram": NgramConfig,
 }
 
 
 def kind_of(config: ModelConfig) -> str:
-    """The name of a configuration's kind: "transformer" or "ngram"."""
+    """The name of a configuration's kind, one of `KINDS`."""
     return next(name for name, cls in KINDS.items() if isinstance(config, cls))
 
 
