@@ -136,3 +136,37 @@ class Recurrence(nn.Module):
             attended = Attended(*(part.transpose(0, 1) for part in attended))
         cells = None if cells is None else cells.transpose(0, 1)
         return Ran(hidden.transpose(0, 1), Carried(last, last_cell), cells, attended)
+
+
+def initialise_recurrent(model: nn.Module, kind: str, d_hidden: int, seed: int) -> None:
+    """Fill every parameter from one generator, in the order of their names.
+
+    "orthogonal": recurrent matrices orthogonal gate by gate (as Bahdanau et al. 2014, B.1), others
+    Xavier (Glorot & Bengio 2010), biases 0 but an LSTM's forget gate 1 (Jozefowicz et al. 2015);
+    "uniform": within 1 / sqrt(d_hidden). Embeddings: normal, deviation 1 / sqrt(width).
+    """
+    generator = torch.Generator().manual_seed(seed)
+    recurrent = {id(m.hidden.weight) for m in model.modules() if isinstance(m, Recurrence)}
+    with torch.no_grad():
+        for name, parameter in sorted(model.named_parameters()):
+            fresh = torch.empty(parameter.shape)
+            if "embedding" in name:
+                fresh.normal_(0.0, parameter.shape[-1] ** -0.5, generator=generator)
+            elif kind == "uniform":
+                fresh.uniform_(-(d_hidden**-0.5), d_hidden**-0.5, generator=generator)
+            elif id(parameter) in recurrent:
+                for gate in fresh.split(d_hidden):
+                    nn.init.orthogonal_(gate, generator=generator)
+            elif parameter.dim() > 1:
+                bound = (6 / sum(parameter.shape)) ** 0.5
+                fresh.uniform_(-bound, bound, generator=generator)
+            elif name.endswith("score"):
+                bound = (3 / len(parameter)) ** 0.5
+                fresh.uniform_(-bound, bound, generator=generator)
+            else:
+                fresh.zero_()
+            parameter.copy_(fresh)
+        if kind == "orthogonal":
+            for module in model.modules():
+                if isinstance(module, Recurrence) and module.kind == "lstm":
+                    module.input.bias[d_hidden : 2 * d_hidden] = 1.0

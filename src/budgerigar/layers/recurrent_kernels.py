@@ -34,7 +34,7 @@ class AttentionInside(NamedTuple):
     context: Tensor  # (G,C) the cell's matrix for the context
     keys: Tensor  # (B,S,A)
     values: Tensor  # (B,S,C)
-    hidden: Tensor | None  # (B,S) boolean: source positions that are padding
+    padding: Tensor | None  # (B,S) boolean: source positions that are not real
 
 
 class _Gru:
@@ -314,7 +314,7 @@ def recur(
     if inside is not None:
         matrix = torch.cat([matrix, inside.query])
         attention = (inside.score, inside.context, inside.keys, inside.values)
-        padding = inside.hidden
+        padding = inside.padding
     assert matrix.shape == (gates + (0 if inside is None else len(inside.query)), width)
     with torch.autocast("cpu", enabled=False):
         hiddens, last, cells, seen, weights = _Recur.apply(
