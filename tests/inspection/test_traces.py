@@ -246,24 +246,6 @@ def test_user_mistakes() -> None:
         seen.attention("L0.H0", kind="cross")
 
 
-def test_encoder_decoder_has_three_attentions() -> None:
-    tokenizer = words()
-    model = network(tokenizer.vocab_size, assembly="encoder-decoder", positions="sinusoidal",
-                    decoder_start=0)  # fmt: skip
-    seen = trace(model, tokenizer, "Xuanyuan had", start_id=0, source=" he was young .")
-    kinds = [(site.of, site.kind) for site in seen.sites]
-    assert kinds == [("encoder", "self"), ("decoder", "self"), ("decoder", "cross")]
-    for of, kind in kinds:
-        for head in seen.heads(of=of, kind=kind):
-            assert head.difference < 1e-5
-    cross = seen.attention("L1.H0", kind="cross")
-    assert cross.weights.shape == (3, 4)
-    assert cross.query_labels == ["<end>", "Xuanyuan", "had"]
-    assert cross.key_labels == ["he", "was", "young", "."]
-    with pytest.raises(UserError, match="several kinds"):
-        seen.attention("L0.H0")
-
-
 def test_looking_at_all_taps_does_not_change_a_bit() -> None:
     tokenizer = words()
     model = network(tokenizer.vocab_size, n_kv_heads=2, attention_window=6)

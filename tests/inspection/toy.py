@@ -25,6 +25,10 @@ class Pieces:
         self.special_ids = {"<end>": 0}
 
     @property
+    def end_id(self) -> int:
+        return 0
+
+    @property
     def vocab_size(self) -> int:
         return len(self.pieces)
 

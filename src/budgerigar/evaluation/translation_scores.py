@@ -28,7 +28,7 @@ _NAMES = {
     **dict.fromkeys(("ko", "kor", "korean"), "ko"),
 }
 _PACKAGES = {"ja-mecab": "ja", "ko-mecab": "ko"}
-_CHUNK = 200  # lines between two steps of the progress bar
+_CHUNK = 20  # lines between two steps of the progress bar: TER may take seconds for a long bad line
 _RESAMPLED_CELLS = 1 << 22  # of the index table that is in memory at a time
 
 

@@ -19,6 +19,7 @@ from torch import Tensor
 from budgerigar.errors import UserError
 from budgerigar.inspection.names import parse_heads
 from budgerigar.inspection.passes import pass_inputs, run
+from budgerigar.inspection.places import choose, places
 from budgerigar.layers.taps import Replacement, Taps
 from budgerigar.models.base import check_ids
 
@@ -98,11 +99,12 @@ def plan_edit(
     names = [off] if isinstance(off, str) else list(off)
     heads: dict[str, list[int]] = {}
     if names:
-        prefix, modules = _attention_of(network, of, kind)
+        place = choose(places(network), network, of, kind, "heads that could be switched off")
+        stack, attention = place.stem
         for name in names:
-            layer, numbers = parse_heads(name, len(modules), modules[0].n_heads)
-            place = heads.setdefault(f"{prefix[0]}.{layer}.{prefix[1]}.head_output", [])
-            place += [n for n in numbers if n not in place]
+            layer, numbers = parse_heads(name, len(place.modules), place.modules[0].n_heads)
+            off_there = heads.setdefault(f"{stack}.{layer}.{attention}.head_output", [])
+            off_there += [n for n in numbers if n not in off_there]
     for pattern, function in (replace or {}).items():
         if not callable(function):
             raise UserError(f"replace[{pattern!r}] must be a function of the value")
@@ -190,30 +192,6 @@ class EditedNetwork:
 
 def _after(first: Replacement | None, then: Replacement) -> Replacement:
     return then if first is None else lambda value: then(first(value))
-
-
-def _attention_of(
-    network: Any, of: str | None, kind: str | None
-) -> tuple[tuple[str, str], list[Any]]:
-    """(stack, attention) names and its modules, layer by layer."""
-    stacks = {n: getattr(network, n, None) for n in ("decoder", "encoder")}
-    choices = []
-    for name, stack in stacks.items():
-        if stack is not None:
-            choices.append((name, "self"))
-            if next(iter(stack.blocks())).cross_attention is not None:
-                choices.append((name, "cross"))
-    found = [c for c in choices if of in (None, c[0]) and kind in (None, c[1])]
-    if not choices:
-        raise UserError(
-            f"this model ({type(network).__name__}) has no heads that could be switched off"
-        )
-    if len(found) != 1:
-        listed = ", ".join(f"of={a!r} kind={b!r}" for a, b in choices)
-        raise UserError(f"of={of!r} kind={kind!r} does not name one attention; it has {listed}")
-    stack, attention = found[0][0], f"{found[0][1]}_attention"
-    blocks = getattr(network, stack).blocks()
-    return (stack, attention), [getattr(block, attention) for block in blocks]
 
 
 def _own_text(network: Any, start_id: int | None, seed: int) -> list[int]:

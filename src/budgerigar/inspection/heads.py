@@ -1,8 +1,9 @@
 """One attention head of a trace: every step as an array, its rows in words, and pictures of itself.
 
 Shapes: T query positions, S key positions, E d_head, D d_model. Rows are queries (the token that
-looks), columns keys (the token looked at). A row is labelled with the token that was read there;
-what the model predicts at that row is the token after it, which is another thing.
+looks), columns keys (the token looked at). A row of self-attention is labelled with the token that
+was read there; what the model predicts at that row is the token after it, which is another thing.
+A row of a translator's cross-attention is labelled with the token that it predicts.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from torch import Tensor
 
+from budgerigar.errors import UserError
 from budgerigar.inspection.labels import Word
 from budgerigar.inspection.matrix import MASKED, Mask, Matrix
 from budgerigar.inspection.passes import array
+from budgerigar.layers.additive_attention import AdditiveAttention
 from budgerigar.layers.attention import AttentionSteps
 from budgerigar.layers.visibility import View
 
@@ -104,12 +107,12 @@ class Head:
     @property
     def queries_unrotated(self) -> np.ndarray:
         """(T,E) before rotation; the same as `queries` in a model without rotary positions."""
-        return self._tap("query_unrotated", self.head)
+        return self._tap(self._unrotated("query"), self.head)
 
     @property
     def keys_unrotated(self) -> np.ndarray:
         """(S,E) before rotation."""
-        return self._tap("key_unrotated", self.kv_head)
+        return self._tap(self._unrotated("key"), self.kv_head)
 
     @property
     def values(self) -> np.ndarray:
@@ -121,8 +124,14 @@ class Head:
         """(T,D): what this head adds to the attention's output, head_output @ its slice of W_O.
 
         All heads of a layer and the output bias sum to the tap `…attention.output`. A norm after
-        the attention (sandwich, output, post) is applied to that sum, not to one head.
+        the attention (sandwich, output, post) is applied to that sum, not to one head. `UserError`
+        for additive attention, whose output enters the decoder's cell as it is.
         """
+        if isinstance(self.module, AdditiveAttention):
+            raise UserError(
+                "additive attention has no output projection: its head output, the average of what "
+                "the encoder wrote, enters the decoder's cell as it is (head.head_output)"
+            )
         self.trace.check_unchanged()
         width = self.module.d_head
         columns = slice(self.head * width, (self.head + 1) * width)
@@ -175,6 +184,8 @@ class Head:
             self.mask,
             name=self.name + where,
             about=self.trace.about,
+            query_axis=site.query_axis,
+            key_axis=site.key_axis,
         )
 
     def step_text(self, word: Word, occurrence: int | None = None, top: int = 12) -> str:
@@ -202,6 +213,11 @@ class Head:
 
     def _step(self, tensor: Tensor) -> np.ndarray:
         return array(tensor[0, self.head])
+
+    def _unrotated(self, part: str) -> str:
+        """The tap's name; an attention that knows no rotation records the vector once."""
+        before = f"{part}_unrotated"
+        return before if f"{self.module.name}.{before}" in self.trace.recorded else part
 
     def _tap(self, part: str, head: int) -> np.ndarray:
         return np.asarray(self.trace.tap(f"{self.module.name}.{part}")[head])

@@ -11,7 +11,7 @@ Words of several tokens: the columns are summed, the rows averaged (Clark et al.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +19,7 @@ import numpy as np
 from budgerigar.errors import UserError
 from budgerigar.inspection.labels import Word
 from budgerigar.inspection.passes import run
+from budgerigar.inspection.places import places
 from budgerigar.progress import track
 
 if TYPE_CHECKING:
@@ -175,14 +176,20 @@ def same_distance(
 def untrained_copy(trace: Trace, seed: int = 0) -> Trace:
     """A trace of the same tokens by a model of the same shape with fresh weights."""
     from budgerigar.inspection.traces import Trace as Made
-    from budgerigar.inspection.traces import sites_of
+    from budgerigar.inspection.traces import shared_bias
     from budgerigar.models import build
 
     network = build(trace.network.config, seed).to(trace.network.device).eval()
     logits, values = run(network, trace.inputs, ())
-    spellings = {(site.of, site.kind): site.key_spelling for site in trace.sites}
-    source = spellings.get(("encoder", "self")) if len(trace.sites) > 1 else None
-    sites = sites_of(network, trace.inputs, values, trace.spelling, source)
+    fresh = {(place.of, place.kind): place.modules for place in places(network)}
+    sites = [
+        replace(
+            site,
+            modules=fresh[site.of, site.kind],
+            bias=None if site.bias is None else shared_bias(network, site.of, site.view),
+        )
+        for site in trace.sites
+    ]
     return Made(network, trace.ids, trace.spelling, logits[0], values, sites, "untrained")
 
 

@@ -14,11 +14,14 @@ import numpy as np
 
 QUERY_AXIS = "query: the token that looks"
 KEY_AXIS = "key: the token looked at"
+PREDICTED_AXIS = "query: the token being predicted"
+SOURCE_AXIS = "key: the source token looked at"
 MASKED = {
     "future": "masked: later tokens",
     "window": "masked: outside the window",
     "document": "masked: another document",
     "padding": "masked: padding",
+    "source": "masked: the source is switched off",
 }
 """What each entry of `mask_reason` means in words."""
 
@@ -39,6 +42,11 @@ class Mask:
         for code, reason in enumerate(MASKED, 1):
             codes[reasons == reason] = code
         return cls(codes)
+
+    @classmethod
+    def whole(cls, reason: str, shape: tuple[int, ...]) -> Mask:
+        """Everything (T,S) hidden for one reason."""
+        return cls(np.full(shape, 1 + list(MASKED).index(reason), dtype=np.uint8))
 
     @cached_property
     def hidden(self) -> np.ndarray:
@@ -63,7 +71,10 @@ class Mask:
 
 @dataclass
 class Matrix:
-    """weights (T,S); labels per row and column; which cells are masked (None: none)."""
+    """weights (T,S); labels per row and column; which cells are masked (None: none).
+
+    query_axis, key_axis: what rows and columns are, in words.
+    """
 
     weights: np.ndarray
     query_labels: Sequence[str]
@@ -71,6 +82,8 @@ class Matrix:
     mask: Mask | None = None
     name: str = ""
     about: str = ""
+    query_axis: str = QUERY_AXIS
+    key_axis: str = KEY_AXIS
     masked: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:

@@ -18,14 +18,35 @@ from budgerigar.errors import UserError
 from budgerigar.formats.atomic import file_aside
 from budgerigar.inspection import fonts
 from budgerigar.inspection.labels import is_wide, shorten, width
-from budgerigar.inspection.matrix import KEY_AXIS, MASKED, QUERY_AXIS, Matrix, scale_top
+from budgerigar.inspection.matrix import (
+    KEY_AXIS,
+    MASKED,
+    PREDICTED_AXIS,
+    QUERY_AXIS,
+    SOURCE_AXIS,
+    Matrix,
+    scale_top,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_HATCHES = {"future": "////", "window": "\\\\\\\\", "document": "xxxx", "padding": "...."}
+_HATCHES = {
+    "future": "////",
+    "window": "\\\\\\\\",
+    "document": "xxxx",
+    "padding": "....",
+    "source": "----",
+}
 _HATCH_COLOUR, _MASK_COLOUR = "#9a9a9a", "#efefef"
+_SHORT_AXES = {
+    QUERY_AXIS: "query: looks",
+    KEY_AXIS: "key: looked at",
+    PREDICTED_AXIS: "query: predicted",
+    SOURCE_AXIS: "key: source",
+}
+"""For pictures too small for the whole words."""
 _LABEL_COLUMNS = 16  # a longer label loses its middle
 _NUMBERED = 12  # up to so many queries and keys, cells show their number
 _ENDINGS = (".png", ".svg", ".pdf")
@@ -283,8 +304,10 @@ def _label_axes(axes: Axes, matrix: Matrix, cell: float, texts: _Texts) -> None:
     axes.xaxis.set_label_position("top")
     every = f" (every {_ordinal(stride)} labelled)" if stride > 1 else ""
     short = min(rows, columns) * cell < 2.2
-    axes.set_xlabel((KEY_AXIS if not short else "key: looked at") + every, size=8.5, labelpad=4)
-    axes.set_ylabel((QUERY_AXIS if not short else "query: looks") + every, size=8.5, labelpad=4)
+    axis_names = (matrix.key_axis, matrix.query_axis)
+    across, down = (_SHORT_AXES.get(name, name) if short else name for name in axis_names)
+    axes.set_xlabel(across + every, size=8.5, labelpad=4)
+    axes.set_ylabel(down + every, size=8.5, labelpad=4)
 
 
 def _ordinal(number: int) -> str:
@@ -352,9 +375,10 @@ def _finish(
     """Title, colour bar and legend of a figure with several heads."""
     place = 0.12 / inches[0]
     _title(figure, title, texts(_fit(about or matrices[0].about, inches[0])), texts.families)
-    axes_line = (
-        "rows: query, the token that looks; columns: key, the token looked at; from the top left"
+    rows, columns = (
+        axis.replace(":", ",") for axis in (matrices[0].query_axis, matrices[0].key_axis)
     )
+    axes_line = f"rows: {rows}; columns: {columns}; from the top left"
     figure.text(place, 1 - 0.52 / inches[1], axes_line, va="top", size=7.5, color="#444444")
     height = min(2.6, inches[1] - 1.6)
     left = inches[0] - 0.75 if bar_left is None else bar_left

@@ -28,7 +28,10 @@ def four_steps(head: Head, word: Word, occurrence: int | None = None, top: int =
     lines = [f"{head.name}: what “{label}” (position {row}) looks at, step by step"]
     if len(positions) > 1:
         lines.append(f"(“{word}” is {len(positions)} tokens; this is its last)")
-    lines.append("(here the model has read this token; what it predicts is the one after it)")
+    if head.site.predicts:
+        lines.append("(the token that the model is about to write; it has read those before it)")
+    else:
+        lines.append("(here the model has read this token; what it predicts is the one after it)")
     lines += [head.trace.about, "", *_vectors(head, row), ""]
     keys, hidden = _chosen(head, row, top)
     columns = _columns(head, row)

@@ -43,7 +43,7 @@ def heatmap(
     n = len(matrix.key_labels)
     lines = [matrix.name] if matrix.name else []
     lines += [matrix.about] if matrix.about else []
-    lines.append("rows: query (the token that looks); columns: key (the token looked at)")
+    lines.append(f"rows: {_axis(matrix.query_axis)}; columns: {_axis(matrix.key_axis)}")
     unit = "weights, · near 0"
     wanted = max(_NUMBER, min(9, max(map(width, matrix.key_labels), default=1) + 1))
     small = 2 if depth != "none" else 4
@@ -61,6 +61,12 @@ def heatmap(
         unit = "weights in tenths, . near 0"
     lines += _legend(matrix, depth, top, unit, columns)
     return "\n".join(shorten_line(line, columns) for line in lines)
+
+
+def _axis(words: str) -> str:
+    """`query: the token that looks` as `query (the token that looks)`."""
+    name, _, meaning = words.partition(": ")
+    return f"{name} ({meaning})"
 
 
 def shorten_line(line: str, columns: int) -> str:

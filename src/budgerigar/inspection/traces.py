@@ -23,10 +23,11 @@ from torch import Tensor
 from budgerigar.errors import UserError
 from budgerigar.inspection.heads import Head, mask_of
 from budgerigar.inspection.labels import Spelling, Word, shorten, spell, visible
-from budgerigar.inspection.matrix import Mask
+from budgerigar.inspection.matrix import KEY_AXIS, QUERY_AXIS, Mask
 from budgerigar.inspection.names import parse_head
 from budgerigar.inspection.passes import array, pass_inputs, run
-from budgerigar.layers.attention import Attention, AttentionSteps
+from budgerigar.inspection.places import choose, places
+from budgerigar.layers.attention import AttentionSteps
 from budgerigar.layers.visibility import View
 from budgerigar.models.base import check_ids
 
@@ -39,15 +40,23 @@ _KEPT_BYTES = 2**28  # of recomputed steps at the same time, or one layer where 
 
 @dataclass(frozen=True)
 class Site:
-    """One kind of attention of a model: where it stands, what it sees, how its axes are labelled."""
+    """One kind of attention of a model: where it stands, what it sees, how its axes are labelled.
+
+    predicts: rows are named by the token that is being predicted there, not by the one just read.
+    blank: the source is switched off, so nothing is seen.
+    """
 
     of: str
     kind: str
-    modules: tuple[Attention, ...]
+    modules: tuple[Any, ...]
     view: View
     bias: Tensor | None
     query_spelling: Spelling
     key_spelling: Spelling
+    query_axis: str = QUERY_AXIS
+    key_axis: str = KEY_AXIS
+    predicts: bool = False
+    blank: bool = False
 
 
 class Trace:
@@ -103,18 +112,9 @@ class Trace:
     # -- attention -------------------------------------------------------------------------------
     def site(self, of: str | None = None, kind: str | None = None) -> Site:
         """The attention meant by `of` ("encoder", "decoder") and `kind` ("self", "cross")."""
-        if not self.sites:
-            raise UserError(
-                f"this model ({type(self.network).__name__}) has no attention to look at; "
-                "the surprise of its tokens can be shown"
-            )
-        found = [s for s in self.sites if of in (None, s.of) and kind in (None, s.kind)]
-        if len(found) == 1:
-            return found[0]
-        choices = ", ".join(f"of={s.of!r} kind={s.kind!r}" for s in self.sites)
-        if not found:
-            raise UserError(f"no attention of={of!r} kind={kind!r} in this model; it has {choices}")
-        raise UserError(f"this model has several kinds of attention; say which: {choices}")
+        purpose = "attention to look at; the surprise of its tokens can be shown"
+        found: Site = choose(self.sites, self.network, of, kind, purpose)
+        return found
 
     def names(self, of: str | None = None, kind: str | None = None) -> list[str]:
         """The heads' names, L0.H0 first."""
@@ -156,6 +156,8 @@ class Trace:
         """Every head by the weight with which `query` looks at `key`; see `links.rank`."""
         from budgerigar.inspection.links import rank
 
+        if of is None and kind is None and any(site.kind == "cross" for site in self.sites):
+            kind = "cross"  # from a word of the translation to one of the source
         return rank(
             self,
             query,
@@ -191,8 +193,14 @@ class Trace:
         module = site.modules[layer]
         key = (site.of, site.kind, module.window)
         if key not in self._masks:
-            self._masks[key] = mask_of(site.view, module.window, module.sink_tokens)
+            mask = mask_of(site.view, module.window, module.sink_tokens)
+            self._masks[key] = Mask.whole("source", mask.codes.shape) if site.blank else mask
         return self._masks[key]
+
+    @property
+    def recorded(self) -> set[str]:
+        """Names of the values that were recorded."""
+        return set(self._values)
 
     def tap(self, name: str) -> np.ndarray:
         """One recorded value, without its batch dimension."""
@@ -280,9 +288,23 @@ def trace(
 
     start_id: put before the text where the model learnt documents that start with it; ids that
     begin with it already are left alone. Where it stands again inside given ids, a new document
-    starts, as in training. source: what an encoder-decoder reads. record: patterns of further
-    values to keep beside those that attention needs. name: the model's, for titles.
+    starts, as in training. record: patterns of further values to keep beside those that attention
+    needs. name: the model's, for titles. source: what an encoder-decoder reads, the text being its
+    translation; see `pair_traces.trace_pair`.
     """
+    if source is not None:
+        from budgerigar.inspection.pair_traces import trace_pair
+
+        reader = source_tokenizer or tokenizer
+        return trace_pair(
+            network,
+            tokenizer,
+            source,
+            text_or_ids,
+            source_tokenizer=reader,
+            record=record,
+            name=name,
+        )
     ids, added = _ids(tokenizer, text_or_ids, start_id)
     check_ids(ids, network.vocab_size)
     spelling = spell(tokenizer, ids)
@@ -293,16 +315,8 @@ def trace(
             "look at a shorter piece of it"
         )
     inputs = pass_inputs(network, ids, start_id)
-    source_spelling = None
-    if source is not None:
-        reader = source_tokenizer or tokenizer
-        source_ids, _ = _ids(reader, source, None)
-        known = getattr(network.config, "source_vocab_size", None) or network.vocab_size
-        check_ids(source_ids, known, "the source")
-        source_spelling = spell(reader, source_ids)
-        inputs["source"] = torch.tensor([source_ids], device=network.device)
     logits, values = run(network, inputs, record)
-    sites = sites_of(network, inputs, values, spelling, source_spelling)
+    sites = sites_of(network, inputs, values, spelling)
     return Trace(network, ids, spelling, logits[0], values, sites, name, added, inputs)
 
 
@@ -323,40 +337,32 @@ def _ids(
 
 
 def sites_of(
-    network: Any,
-    inputs: dict[str, Tensor],
-    values: dict[str, Tensor],
-    spelling: Spelling,
-    source_spelling: Spelling | None,
+    network: Any, inputs: dict[str, Tensor], values: dict[str, Tensor], spelling: Spelling
 ) -> list[Site]:
-    """Which kinds of attention ran, with the views that the forward pass had."""
+    """The self-attention of a model of one stack, with the view that the forward pass had."""
     tokens = inputs["tokens"]
     positions = inputs.get("positions")
     if positions is None:
         positions = torch.arange(tokens.shape[1], device=tokens.device)[None]
     documents = inputs.get("document_ids")
-    encoder, decoder = getattr(network, "encoder", None), getattr(network, "decoder", None)
     sites = []
-    read = spelling if decoder is None else source_spelling
-    if encoder is not None and read is not None:
-        places = torch.arange(len(read), device=tokens.device)[None]
-        if decoder is None:
-            places = positions
-        view = View(places, places, causal=False, query_documents=None, key_documents=None)
-        if decoder is None:
-            view.query_documents = view.key_documents = documents
-        modules = tuple(block.self_attention for block in encoder.blocks())
-        sites.append(Site("encoder", "self", modules, view, encoder.bias(view), read, read))
-    if decoder is not None:
-        view = View(positions, positions, True, query_documents=documents, key_documents=documents)
-        modules = tuple(block.self_attention for block in decoder.blocks())
-        sites.append(Site("decoder", "self", modules, view, decoder.bias(view), spelling, spelling))
-        crossing = tuple(b.cross_attention for b in decoder.blocks() if b.cross_attention)
-        if crossing and source_spelling is not None:
-            places = torch.arange(len(source_spelling), device=tokens.device)[None]
-            view = View(positions, places, causal=False)
-            sites.append(Site("decoder", "cross", crossing, view, None, spelling, source_spelling))
+    for place in places(network):
+        view = View(
+            positions,
+            positions,
+            causal=place.of == "decoder",
+            query_documents=documents,
+            key_documents=documents,
+        )
+        bias = shared_bias(network, place.of, view)
+        sites.append(Site(place.of, "self", place.modules, view, bias, spelling, spelling))
     return [site for site in sites if f"{site.modules[0].name}.query" in values]
+
+
+def shared_bias(network: Any, of: str, view: View) -> Tensor | None:
+    """The position bias that all layers of a stack share, if it has one."""
+    bias: Tensor | None = getattr(network, of).bias(view)
+    return bias
 
 
 def _version(network: Any) -> int:
