@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 from budgerigar.errors import UserError
 
 if TYPE_CHECKING:
-    from budgerigar.api import Model, Run, Score, load, train
+    from budgerigar.api import Model, Run, Score, evaluate, load, train
     from budgerigar.generation.options import SamplingOptions
+    from budgerigar.generation.translation_options import TranslationOptions
     from budgerigar.layers.config import TransformerConfig
     from budgerigar.training.recipe import Recipe, load_recipe
 
@@ -29,6 +30,8 @@ _HOMES = {
     "SamplingOptions": "budgerigar.generation.options",
     "Score": "budgerigar.api",
     "TransformerConfig": "budgerigar.layers.config",
+    "TranslationOptions": "budgerigar.generation.translation_options",
+    "evaluate": "budgerigar.api",
     "load": "budgerigar.api",
     "load_recipe": "budgerigar.training.recipe",
     "train": "budgerigar.api",
@@ -41,7 +44,9 @@ __all__ = [
     "SamplingOptions",
     "Score",
     "TransformerConfig",
+    "TranslationOptions",
     "UserError",
+    "evaluate",
     "load",
     "load_recipe",
     "train",

@@ -12,40 +12,59 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from budgerigar.api.cards import card, eject
     from budgerigar.api.data import check, get, listing
+    from budgerigar.api.evaluation import evaluate
+    from budgerigar.api.loading import load
     from budgerigar.api.looking import busiest_head, guesses, heads_in_words
-    from budgerigar.api.model import Model, Score, load
+    from budgerigar.api.model import Model
+    from budgerigar.api.score import Score
     from budgerigar.api.training import Run, train
+    from budgerigar.api.translation import (
+        aligned_translations,
+        need_translator,
+        translation_options,
+        translations,
+    )
 
 _HOMES = {
     "Model": "model",
     "Run": "training",
-    "Score": "model",
+    "Score": "score",
+    "aligned_translations": "translation",
     "busiest_head": "looking",
     "card": "cards",
     "check": "data",
     "eject": "cards",
+    "evaluate": "evaluation",
     "get": "data",
     "guesses": "looking",
     "heads_in_words": "looking",
     "listing": "data",
-    "load": "model",
+    "load": "loading",
+    "need_translator": "translation",
     "train": "training",
+    "translation_options": "translation",
+    "translations": "translation",
 }
 
 __all__ = [
     "Model",
     "Run",
     "Score",
+    "aligned_translations",
     "busiest_head",
     "card",
     "check",
     "eject",
+    "evaluate",
     "get",
     "guesses",
     "heads_in_words",
     "listing",
     "load",
+    "need_translator",
     "train",
+    "translation_options",
+    "translations",
 ]
 
 

@@ -12,6 +12,7 @@ from budgerigar.models.card import card as card_of
 
 ASSUMED = {"character": 65, "symbols": 65, "byte": 256}  # vocabularies of recipes, else GPT-2's
 GPT2_VOCABULARY = 50257
+PAIRS_VOCABULARY = 8000  # what small corpora of pairs get
 
 
 def card(thing: str | Path, vocab_size: int | None = None) -> Card:
@@ -60,11 +61,16 @@ def _run_card(name: str) -> Card:
         "documents": text.get("documents"),
         "tokens_to_train_on": text.get("train_tokens"),
     }
+    if text.get("pairs"):
+        training |= _pairs_facts(text)
     if measured:
         best = min(measured, key=lambda row: float(row["loss"]))
         training["validation_nats_per_token"] = round(float(best["loss"]), 4)
         training["validation_bits_per_byte"] = round(float(best["bits_per_byte"]), 4)
         training["at_step"] = best["step"]
+        scores = [float(row["bleu"]) for row in measured if row.get("bleu") is not None]
+        if scores:
+            training["validation_bleu_greedy_in_passing"] = round(max(scores), 2)
     about = str((run.recipe() or {}).get("about", "")).split("\n")[0]
     found = card_of(
         config_from_dict(settings["model"]), str(run.path), notes=(about,) if about else ()
@@ -72,20 +78,35 @@ def _run_card(name: str) -> Card:
     return _with_training(found, training)
 
 
+def _pairs_facts(text: dict[str, Any]) -> dict[str, Any]:
+    """What a translator was trained on."""
+    languages = [text.get("source_language"), text.get("target_language")]
+    return {
+        "documents": None,
+        "languages": " → ".join(map(str, languages)) if all(languages) else None,
+        "sentence_pairs": text.get("n_documents"),
+    }
+
+
 def _recipe_card(name: str, vocab_size: int | None) -> Card:
     from budgerigar.training.recipe import load_recipe
 
     recipe = load_recipe(name)
     text = recipe.text
-    size = vocab_size or text.vocab_size or ASSUMED.get(text.tokenizer, GPT2_VOCABULARY)
+    usual = PAIRS_VOCABULARY if recipe.reads_pairs else GPT2_VOCABULARY
+    size = vocab_size or text.vocab_size or ASSUMED.get(text.tokenizer, usual)
+    changes: dict[str, Any] = {}
+    if recipe.reads_pairs and text.vocabulary == "separate":
+        changes["source_vocab_size"] = text.source_vocab_size or size
     notes = (
         recipe.about,
         f"the text decides the vocabulary; {size:,} is taken here (--vocab-size N takes another)",
     )
-    found = card_of(recipe.model_config(size), name, notes=notes)
+    found = card_of(recipe.model_config(size, **changes), name, notes=notes)
     if recipe.kind == "ngram":  # counted, not trained
         return found
-    names = ("steps", "minutes", "optimizer", "batch_size", "learning_rate")
+    batch = "batch_tokens" if recipe.reads_pairs else "batch_size"
+    names = ("steps", "minutes", "optimizer", batch, "learning_rate")
     return _with_training(found, {name: getattr(recipe.training, name) for name in names})
 
 

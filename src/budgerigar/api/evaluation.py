@@ -23,6 +23,23 @@ if TYPE_CHECKING:
     from budgerigar.text.pair_files import PairFiles
 
 
+def evaluate(
+    run: Model | str | Path, file: str | Path | None = None, **settings: Any
+) -> Evaluation | TranslationEvaluation:
+    """How good a model (or the run of that name) is: losses, and a translator's scores too.
+
+    Settings: those of `Model.evaluate_translations` where the model translates, else those of
+    `Model.evaluate`.
+    """
+    from budgerigar.api.loading import load
+    from budgerigar.api.model import Model
+
+    model = run if isinstance(run, Model) else load(run)
+    if file is None and model.translates:
+        return model.evaluate_translations(**settings)
+    return model.evaluate(file, **settings)
+
+
 def evaluate_model(
     model: Model,
     file: str | Path | None,
@@ -174,14 +191,16 @@ def evaluate_translations(
 
 def _validation(model: Model) -> Any:
     """The run's corpus, checked to be the one it was trained on."""
-    from budgerigar.training.corpora import files_of, gather_corpus, what_changed
+    from budgerigar.training.corpora import corpus_of_run, what_changed
     from budgerigar.training.recipe import recipe_from_dict
 
     if model.recipe is None or model.folder is None:
         raise UserError("this model came without a recipe: give a text file to evaluate it on")
     text = model.settings.get("text", {})
     recipe = recipe_from_dict(model.recipe, str(model.folder / "recipe.toml"))
-    corpus = gather_corpus(recipe.text, files_of(text, model.folder), model.tokenizer)
+    corpus = corpus_of_run(
+        recipe, text, model.folder, model.tokenizer, model.source_tokenizer or model.tokenizer
+    )
     changed = what_changed(corpus, text)
     if changed:
         other = "--source FILE --target FILE" if model.translates else "FILE"

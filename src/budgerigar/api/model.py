@@ -1,4 +1,4 @@
-"""`Model`: a network, its tokenizer and the verbs; `load` makes one from what is on the disk.
+"""`Model`: a network, its tokenizer and the verbs.
 
 Shapes: T positions, V vocab_size.
 """
@@ -15,7 +15,13 @@ import torch
 from torch import Tensor
 
 from budgerigar.api.checks import checked_ids, checked_target, checked_text, sampling_options
-from budgerigar.api.pairs import score_pair, source_ids, source_inputs, trace_pair
+from budgerigar.api.pairs import (
+    alignment_errors,
+    score_pair,
+    source_ids,
+    source_inputs,
+    trace_pair,
+)
 from budgerigar.api.score import Score
 from budgerigar.api.translation import (
     Files,
@@ -33,6 +39,7 @@ if TYPE_CHECKING:
     from budgerigar.api.evaluation import TranslationEvaluation
     from budgerigar.evaluation.evaluate import Evaluation
     from budgerigar.generation.translation import Translation
+    from budgerigar.inspection.alignment_errors import HeadAlignments
     from budgerigar.inspection.traces import Trace
     from budgerigar.text.tokenizers import Tokenizer
 
@@ -286,19 +293,44 @@ class Model:
         )
 
     # -- looking -----------------------------------------------------------------------------------
-    def trace(self, text: str | Sequence[int], target: str | Sequence[int] | None = None) -> Trace:
+    def trace(
+        self,
+        text: str | Sequence[int],
+        target: str | Sequence[int] | None = None,
+        *,
+        prefix: bool = False,
+    ) -> Trace:
         """Every intermediate value of one pass over `text`; see `inspection.traces`.
 
-        An encoder-decoder reads `text` and is given `target` to write, by default its own
-        translation.
+        An encoder-decoder reads `text` and is made to write `target`, by default its own
+        translation -> `inspection.pair_traces.PairTrace`. prefix: `target` is only a beginning.
         """
         from budgerigar.inspection.traces import trace
 
-        if target is not None or self.translates:
-            return trace_pair(self, text, target)
         text = text if isinstance(text, str) else checked_ids(text)
+        if target is not None or self.translates:
+            target = target if isinstance(target, str | None) else checked_ids(target)
+            return trace_pair(self, text, target, prefix)
         name = "" if self.folder is None else self.folder.name
         return trace(self.network, self.tokenizer, text, start_id=self.start_id, name=name)
+
+    def alignment_errors(
+        self,
+        gold: str | Path | None = None,
+        *,
+        source: Files = (),
+        target: Files = (),
+        pairs: Files = (),
+        columns: str | Sequence[str] | None = None,
+        encoding: str | None = None,
+    ) -> HeadAlignments:
+        """How well each head of an encoder-decoder aligns words, by alignment error rate.
+
+        gold: a Pharaoh file for the pairs of `source` and `target`; None: the generated pairs of a
+        model between Chinese and English, whose alignment is known.
+        """
+        files = pair_files(source, target, pairs, columns)
+        return alignment_errors(self, gold, files, encoding)
 
     def without_source(self) -> Model:
         """A view of an encoder-decoder that never sees its source: what the decoder knows alone."""
@@ -333,40 +365,3 @@ class Model:
             start_id=self.start_id,
         )
         return dataclasses.replace(self, network=EditedNetwork(self.network, edit))
-
-
-def load(
-    path: str | Path = "last", device: str = "auto", threads: int | str | None = None
-) -> Model:
-    """A model from a run's folder, its name under runs/, or "last" (the newest).
-
-    Raises:
-        UserError: there is none, or a file of it is missing or damaged.
-    """
-    from budgerigar.formats.run import load_model
-
-    if isinstance(threads, int):
-        torch.set_num_threads(threads)
-    loaded = load_model(path, device=choose_device(device))
-    return Model(
-        loaded.network,
-        loaded.tokenizer,
-        loaded.config,
-        loaded.recipe,
-        loaded.folder,
-        getattr(loaded, "source_tokenizer", None),
-    )
-
-
-def choose_device(name: str) -> str:
-    """`auto` is a CUDA device where there is one; any other name is checked."""
-    if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        torch.empty(1, device=name)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise UserError(
-            f"device {name!r} cannot be used here ({reason}); try cpu or auto"
-        ) from None
-    return name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,7 +14,9 @@ from budgerigar.errors import UserError
 
 if TYPE_CHECKING:
     from budgerigar.api.model import Model
-    from budgerigar.inspection.traces import Trace
+    from budgerigar.inspection.alignment_errors import HeadAlignments
+    from budgerigar.inspection.pair_traces import PairTrace
+    from budgerigar.text.pair_files import PairFiles
 
 
 def source_ids(model: Model, source: str) -> list[int]:
@@ -67,7 +70,8 @@ def score_pair(model: Model, source: str, target: str) -> dict[str, Any]:
     """The fields of a `Score` of `target`, each token from the source and the tokens before it."""
     need_translator(model, "score a source and a target")
     read, written = source_ids(model, source), target_ids(model, target)
-    given = [model.network.config.decoder_start, *written[:-1]]
+    start = model.network.config.decoder_start
+    given = [model.tokenizer.end_id if start is None else start, *written[:-1]]
     log_p = model.logits(given, read).double().log_softmax(-1)  # (T, V)
     wanted = torch.tensor(written, device=log_p.device)[:, None]
     own = log_p.gather(1, wanted)  # (T, 1)
@@ -84,26 +88,95 @@ def score_pair(model: Model, source: str, target: str) -> dict[str, Any]:
 
 
 def trace_pair(
-    model: Model, source: str | Sequence[int], target: str | Sequence[int] | None
-) -> Trace:
-    """A trace of `target` being written; None: the model's own translation."""
-    from budgerigar.inspection.traces import trace
+    model: Model,
+    source: str | Sequence[int],
+    target: str | Sequence[int] | None = None,
+    prefix: bool = False,
+) -> PairTrace:
+    """A trace of `target` being written; None: the model's own translation. See `Model.trace`."""
+    from budgerigar.inspection.pair_traces import trace_pair as trace
+    from budgerigar.models.blank_source import WithoutSource
 
-    need_translator(model, "trace a source and a target")
-    if target is None:
-        if not isinstance(source, str):
-            raise UserError("of a source given as token ids the target must be given too")
-        target = model.translate(source)
-    if isinstance(source, str):
-        source = source_ids(model, source)
-    if isinstance(target, str) and model.lowercase:
-        target = target.lower()
+    need_translator(model, "look at a source")
+    network, blank = model.network, isinstance(model.network, WithoutSource)
+    lowered = [one.lower() if isinstance(one, str) and model.lowercase else one
+               for one in (source, target)]  # fmt: skip
+    assert lowered[0] is not None
     return trace(
-        model.network,
+        network.network if blank else network,
         model.tokenizer,
-        target,
-        start_id=model.network.config.decoder_start,
-        source=source,
+        *lowered,
         source_tokenizer=model.source_tokenizer,
+        prefix=prefix,
+        no_source=blank,
         name="" if model.folder is None else model.folder.name,
     )
+
+
+def pharaoh(
+    model: Model, pairs: Sequence[tuple[str, str | Sequence[int]]], head: str | None = None
+) -> list[str]:
+    """The word alignment of each source and its translation (text or ids), as "0-0 1-2"."""
+    from budgerigar.inspection.alignments import align_pairs
+
+    need_translator(model, "align")
+    given = [(source.lower() if model.lowercase else source, target) for source, target in pairs]
+    found = align_pairs(
+        model.network, model.tokenizer, given, source_tokenizer=model.source_tokenizer, head=head
+    )
+    return [one.pharaoh for one in found]
+
+
+GENERATED = 500  # pairs whose gold alignment is known, enough for errors of a percent
+
+
+def alignment_errors(
+    model: Model, gold: str | Path | None, files: PairFiles | None, encoding: str | None
+) -> HeadAlignments:
+    """The alignment error rate of each head; see `Model.alignment_errors`."""
+    from budgerigar.inspection.alignment_errors import gold_lines, head_alignment_errors
+
+    need_translator(model, "align")
+    examples: Sequence[Any]
+    reverse = False
+    if gold is None:
+        if files:
+            raise UserError(
+                "the gold alignment of these files is missing: name the file in Pharaoh format "
+                "(0-0 1-2, a line for each pair), as in --alignments GOLD"
+            )
+        reverse = _translates_from(model) == "en"
+        from budgerigar.text.pairs import sentence_pairs
+
+        examples = sentence_pairs(GENERATED, split="validation")
+    else:
+        if not files:
+            raise UserError(
+                f"{gold} holds links between words of which sentences? Give --source FILE and "
+                "--target FILE (or --pairs FILE) too"
+            )
+        from budgerigar.evaluation.alignment import read_pharaoh
+        from budgerigar.text.pair_files import iter_file_pairs
+
+        pairs = list(iter_file_pairs(files, encoding, model.lowercase, keep_blanks=True))
+        links = read_pharaoh(gold, sentences=len(pairs))
+        examples = gold_lines([s for s, _ in pairs], [t for _, t in pairs], links)
+    return head_alignment_errors(
+        model.network, model.tokenizer, model.source_tokenizer, examples, reverse=reverse
+    )
+
+
+def _translates_from(model: Model) -> str:
+    """The source's language, of a model that knows Chinese and English."""
+    text = model.settings.get("text") or {}
+    asked = (model.recipe or {}).get("text") or {}
+    source, target = (text.get(f"{side}_language") for side in ("source", "target"))
+    if asked.get("corpus") == "stories" and not source:
+        return "zh"
+    if {source, target} != {"zh", "en"}:
+        raise UserError(
+            "the generated pairs, whose gold alignment is known, are Chinese and English, and "
+            f"{model.name} is not known to translate between these. Give the gold alignment of "
+            "other pairs: --alignments GOLD --source FILE --target FILE"
+        )
+    return str(source)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, islice
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -102,6 +102,25 @@ def translations(
     return chain.from_iterable(_block(model, lines, prefix, options, total) for lines in blocks)
 
 
+def aligned_translations(
+    model: Model,
+    blocks: Iterable[list[str]],
+    *,
+    prefix: str | None = None,
+    options: TranslationOptions,
+    total: int | None = None,
+) -> Iterator[tuple[Translation, list[str]]]:
+    """The same, each with the word alignment of each of its hypotheses as "0-0 1-2"."""
+    from budgerigar.api.pairs import pharaoh
+
+    need_translator(model)
+    for lines in blocks:
+        made = list(_block(model, lines, prefix, options, total))
+        links = iter(pharaoh(model, [(one.source, h.ids) for one in made for h in one.hypotheses]))
+        for one in made:
+            yield one, list(islice(links, len(one.hypotheses)))
+
+
 def _block(
     model: Model,
     lines: list[str],
@@ -120,7 +139,7 @@ def _block(
         model.source_tokenizer or model.tokenizer,
         read,
         options,
-        prefixes=None if begin is None else [begin] * len(lines),
+        prefixes=begin,
         progress_total=total,
     )
     for line, translation in zip(lines, made, strict=True):

@@ -10,7 +10,8 @@ import argparse
 USES = ("json",)
 EXAMPLES = """examples:
   budgie get shakespeare
-  budgie train --corpus shakespeare      fetches it too"""
+  budgie train --corpus shakespeare      fetches it too
+  budgie get multi30k                    sentence pairs: a file per language and split"""
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:

@@ -1,5 +1,5 @@
-"""Corpora of the catalogue with size and licence, recipes, papers' shapes, and the runs in this
-folder. LIST is corpora, recipes, papers or runs.
+"""Corpora of the catalogue with size, languages and licence, recipes, papers' shapes, and the
+runs in this folder. LIST is corpora, recipes, papers or runs.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 USES = ("json",)
 EXAMPLES = """examples:
   budgie list
-  budgie list corpora"""
+  budgie list corpora      those with two languages are sentence pairs, to learn translating from"""
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -47,5 +47,6 @@ def _columns(title: str, entry: dict[str, Any]) -> tuple[str, ...]:
     from budgerigar.cli.output import size
 
     if title == "corpora":
-        return size(entry["n_bytes"]), entry["licence"], entry["title"]
+        languages = "-".join(entry["languages"].values())
+        return size(entry["n_bytes"]), languages, entry["licence"], entry["title"]
     return (str(entry.get("about") or entry.get("folder")).split("\n")[0],)

@@ -68,22 +68,36 @@ def run(options: argparse.Namespace) -> None:
     if _at_a_prompt(options):
         _converse(model, search, options)
         return
-    made = api.translations(
-        model, _blocks(options), prefix=options.prefix, options=search, total=_count(options)
-    )
-    if options.json:
-        from budgerigar.cli.output import print_json
-
-        found = [_as_dict(model, one, options) for one in made]
-        with _printer(options) as write:
-            print_json({"translations": found}, write)
-        return
+    made = _made(model, _blocks(options), search, options, _count(options))
     with _printer(options) as write:
-        for number, one in enumerate(made):
-            for line in _lines_of(model, number, one, search.n_best, options):
+        if options.json:
+            from budgerigar.cli.output import print_json
+
+            print_json({"translations": [_as_dict(one, links) for one, links in made]}, write)
+            return
+        for number, (one, links) in enumerate(made):
+            for line in _lines_of(number, one, links, search.n_best, options):
                 write(line)
     if options.out:
         print(options.out)
+
+
+def _made(
+    model: Any,
+    blocks: Iterable[list[str]],
+    search: Any,
+    options: argparse.Namespace,
+    total: int | None = None,
+) -> Iterator[tuple[Any, list[str]]]:
+    """Each translation, with the word alignments of its hypotheses if they are asked for."""
+    from budgerigar import api
+
+    settings = {"prefix": options.prefix, "options": search, "total": total}
+    if options.alignments:
+        yield from api.aligned_translations(model, blocks, **settings)
+        return
+    for one in api.translations(model, blocks, **settings):
+        yield one, []
 
 
 # -- lines in ------------------------------------------------------------------------------------
@@ -152,39 +166,29 @@ def _printer(options: argparse.Namespace) -> Iterator[Callable[[str], object]]:
 
 
 def _lines_of(
-    model: Any, number: int, one: Any, n_best: int, options: argparse.Namespace
+    number: int, one: Any, links: list[str], n_best: int, options: argparse.Namespace
 ) -> Iterator[str]:
     """One line of text with its columns, or the Moses lines of an n-best list."""
-    for hypothesis in one.hypotheses[: max(n_best, 1)]:
+    for place, hypothesis in enumerate(one.hypotheses[:n_best]):
         columns = [hypothesis.text]
         if options.scores or n_best > 1:
             columns.append(f"{hypothesis.score:.4f}")
-        if options.alignments:
-            columns.append(_pharaoh(model, one, hypothesis))
-        if n_best > 1:
-            yield " ||| ".join([str(number), *columns])
-        else:
-            yield "\t".join(columns)
+        columns += links[place : place + 1]
+        yield " ||| ".join([str(number), *columns]) if n_best > 1 else "\t".join(columns)
 
 
-def _pharaoh(model: Any, one: Any, hypothesis: Any) -> str:
-    from budgerigar import api
-
-    return api.format_links(api.align(model, one.source, hypothesis.ids))
-
-
-def _as_dict(model: Any, one: Any, options: argparse.Namespace) -> dict[str, Any]:
-    hypotheses = []
-    for hypothesis in one.hypotheses:
-        fields = {
+def _as_dict(one: Any, links: list[str]) -> dict[str, Any]:
+    hypotheses = [
+        {
             "text": hypothesis.text,
             "score": hypothesis.score,
             "log_probability": hypothesis.log_probability,
             "finished": hypothesis.finished,
         }
-        if options.alignments:
-            fields["alignment"] = _pharaoh(model, one, hypothesis)
-        hypotheses.append(fields)
+        for hypothesis in one.hypotheses
+    ]
+    for fields, alignment in zip(hypotheses, links, strict=False):
+        fields["alignment"] = alignment
     return {"source": one.source, "hypotheses": hypotheses}
 
 
@@ -193,8 +197,6 @@ def _as_dict(model: Any, one: Any, options: argparse.Namespace) -> dict[str, Any
 
 def _converse(model: Any, search: Any, options: argparse.Namespace) -> None:
     """Ask for lines and translate each, until an empty one, Ctrl-D or Ctrl-C."""
-    from budgerigar import api
-
     if options.out or options.json:
         raise UserError(
             "--out and --json are for lines that are there: give them as arguments, with --file or "
@@ -210,9 +212,8 @@ def _converse(model: Any, search: Any, options: argparse.Namespace) -> None:
             line = ask()
             if not line.strip():
                 return
-            made = api.translations(model, [[line]], prefix=options.prefix, options=search)
-            for one in made:
-                for text in _lines_of(model, 0, one, search.n_best, options):
+            for one, links in _made(model, [[line]], search, options):
+                for text in _lines_of(0, one, links, search.n_best, options):
                     print(text, flush=True)
         except (EOFError, KeyboardInterrupt):
             print(file=sys.stderr)

@@ -1,0 +1,47 @@
+"""`load`: a `Model` from what is on the disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from budgerigar.api.model import Model
+from budgerigar.errors import UserError
+
+
+def load(
+    path: str | Path = "last", device: str = "auto", threads: int | str | None = None
+) -> Model:
+    """A model from a run's folder, its name under runs/, or "last" (the newest).
+
+    Raises:
+        UserError: there is none, or a file of it is missing or damaged.
+    """
+    from budgerigar.formats.run import load_model
+
+    if isinstance(threads, int):
+        torch.set_num_threads(threads)
+    loaded = load_model(path, device=choose_device(device))
+    return Model(
+        loaded.network,
+        loaded.tokenizer,
+        loaded.config,
+        loaded.recipe,
+        loaded.folder,
+        getattr(loaded, "source_tokenizer", None),
+    )
+
+
+def choose_device(name: str) -> str:
+    """`auto` is a CUDA device where there is one; any other name is checked."""
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.empty(1, device=name)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(
+            f"device {name!r} cannot be used here ({reason}); try cpu or auto"
+        ) from None
+    return name
