@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,29 +25,82 @@ def look_back(head: Any) -> float:
     The first key (where idle heads park), the token itself and the one before it do not count.
     """
     weights = np.array(head.weights, dtype=np.float64)  # (T, S)
-    distance = np.arange(weights.shape[0])[:, None] - np.arange(weights.shape[1])[None, :]
-    weights[distance < 2] = 0.0
+    weights[_distance(weights) < 2] = 0.0
     weights[:, 0] = 0.0
     return float(weights.max(axis=1, initial=0.0).mean())
 
 
-def busiest_head(trace: Any) -> str:
-    """The head that looks back hardest (see `look_back`); the first one in a very short text."""
-    return str(max(trace.heads(), key=look_back).name)
+def look_around(head: Any) -> float:
+    """Of a head that sees both ways: the mean over queries of its largest weight on a distant key.
 
-
-def heads_in_words(trace: Any) -> str:
-    """One line per head: how hard it looks back, and its strongest link between two tokens.
-
-    A start token that was put before the text is left out: every idle head parks there.
+    `<end>` (where idle heads park), the token itself and its neighbours do not count.
     """
-    first = 1 if trace.start_added else 0
-    lines = ["head    looks back  strongest link (query → key)"]
-    for head in trace.heads():
+    weights = np.array(head.weights, dtype=np.float64)
+    weights[abs(_distance(weights)) < 2] = 0.0
+    return float(weights[:, :-1].max(axis=1, initial=0.0).mean())
+
+
+def look_across(head: Any) -> float:
+    """How surely a head picks a source token: the mean over rows of its largest weight on one.
+
+    `<end>`, where a head parks what has no counterpart, does not count.
+    """
+    weights = np.array(head.weights, dtype=np.float64)
+    return float(weights[:, :-1].max(axis=1, initial=0.0).mean())
+
+
+def _distance(weights: np.ndarray) -> np.ndarray:
+    """(T, S): how far before the query each key stands."""
+    return np.arange(weights.shape[0])[:, None] - np.arange(weights.shape[1])[None, :]
+
+
+def busiest_head(trace: Any, of: str | None = None, kind: str | None = None) -> str:
+    """The head that looks hardest at another token; the first one in a very short text.
+
+    Of attention to a source: of the last layer but one, which aligns words best.
+    """
+    site = trace.site(of, kind)
+    layer = None
+    if site.kind == "cross":
+        from budgerigar.inspection.alignments import default_layer
+
+        layer = default_layer(len(site.modules))
+    _, measure = _measure(site)
+    return str(max(trace.heads(layer, of, kind), key=measure).name)
+
+
+def _measure(site: Any) -> tuple[str, Callable[[Any], float]]:
+    if site.kind == "cross":
+        return "looks across", look_across
+    return ("looks around", look_around) if site.of == "encoder" else ("looks back", look_back)
+
+
+def heads_in_words(trace: Any, of: str | None = None, kind: str | None = None) -> str:
+    """One line per head: how hard it looks, and its strongest link between two tokens.
+
+    Left out: a start token that was put before the text and a source's `<end>`, where idle heads
+    park.
+    """
+    site = trace.site(of, kind)
+    label, measure = _measure(site)
+    query, key = ("predicted", "source") if site.kind == "cross" else ("query", "key")
+    lines = [f"head  {label:>12}  strongest link ({query} → {key})"]
+    for head in trace.heads(None, of, kind):
         weights = np.array(head.weights, dtype=np.float64)
-        weights[np.arange(weights.shape[0])[:, None] - np.arange(weights.shape[1]) < 1] = 0.0
-        weights[:, :first] = 0.0
-        query, key = np.unravel_index(int(weights.argmax()), weights.shape)
-        link = f"{head.query_labels[query]} → {head.key_labels[key]} {weights[query, key]:.2f}"
-        lines.append(f"{head.name:<8}{look_back(head):>10.2f}  {link}")
+        if site.kind == "cross":
+            weights[:, -1] = 0.0
+        elif site.of == "encoder":
+            weights[_distance(weights) == 0] = 0.0
+            weights[:, -1] = 0.0
+        else:
+            weights[_distance(weights) < 1] = 0.0
+            weights[:, : _starts(trace)] = 0.0
+        row, column = np.unravel_index(int(weights.argmax()), weights.shape)
+        link = f"{head.query_labels[row]} → {head.key_labels[column]} {weights[row, column]:.2f}"
+        lines.append(f"{head.name:<8}{measure(head):>10.2f}  {link}")
     return "\n".join(lines)
+
+
+def _starts(trace: Any) -> int:
+    """Start tokens before the text: 0 or 1."""
+    return int(trace.start_added or any(site.kind == "cross" for site in trace.sites))

@@ -71,7 +71,7 @@ def score_pair(model: Model, source: str, target: str) -> dict[str, Any]:
     need_translator(model, "score a source and a target")
     read, written = source_ids(model, source), target_ids(model, target)
     start = model.network.config.decoder_start
-    given = [model.tokenizer.end_id if start is None else start, *written[:-1]]
+    given = [written[-1] if start is None else start, *written[:-1]]  # <end> starts, unless …
     log_p = model.logits(given, read).double().log_softmax(-1)  # (T, V)
     wanted = torch.tensor(written, device=log_p.device)[:, None]
     own = log_p.gather(1, wanted)  # (T, 1)
@@ -95,22 +95,30 @@ def trace_pair(
 ) -> PairTrace:
     """A trace of `target` being written; None: the model's own translation. See `Model.trace`."""
     from budgerigar.inspection.pair_traces import trace_pair as trace
-    from budgerigar.models.blank_source import WithoutSource
 
     need_translator(model, "look at a source")
-    network, blank = model.network, isinstance(model.network, WithoutSource)
-    lowered = [one.lower() if isinstance(one, str) and model.lowercase else one
-               for one in (source, target)]  # fmt: skip
-    assert lowered[0] is not None
     return trace(
-        network.network if blank else network,
+        model.network,
         model.tokenizer,
-        *lowered,
+        _lowered(model, source),
+        None if target is None else _lowered(model, target),
         source_tokenizer=model.source_tokenizer,
         prefix=prefix,
-        no_source=blank,
+        no_source=_is_blank(model.network),
         name="" if model.folder is None else model.folder.name,
     )
+
+
+def _lowered(model: Model, text: str | Sequence[int]) -> str | Sequence[int]:
+    return text.lower() if isinstance(text, str) and model.lowercase else text
+
+
+def _is_blank(network: Any) -> bool:
+    """Whether a view of a network, or a view of that, hides the source."""
+    from budgerigar.models.blank_source import WithoutSource
+
+    inner = vars(network).get("network")
+    return isinstance(network, WithoutSource) or (inner is not None and _is_blank(inner))
 
 
 def pharaoh(

@@ -70,7 +70,7 @@ def train(
         changes = {**flat(settings), **more_settings}
         if minutes is not None:
             changes["minutes"] = minutes
-        aside = {} if out is None else {"out": out}
+        aside: dict[str, Any] = {} if out is None else {"out": out}
         done = train_run(resume=resume, settings=changes, callbacks=callbacks, **aside)
         return _run_of(done)
     layers = [layer for layer in (settings, more_settings) if layer]
@@ -79,13 +79,13 @@ def train(
         recipe = "stories-zh-en" if languages else "stories"
     base = _resolve(recipe, config, layers, corpus)
     paths = [_path(file) for file in files]
-    parallel = {
-        "source": source,
-        "target": target,
-        "pairs": pairs,
-        "validation_source": validation_source,
-        "validation_target": validation_target,
-        "validation_pairs": validation_pairs,
+    parallel: dict[str, Any] = {
+        "source": _paths(source),
+        "target": _paths(target),
+        "pairs": _paths(pairs),
+        "validation_source": _paths(validation_source),
+        "validation_target": _paths(validation_target),
+        "validation_pairs": _paths(validation_pairs),
     }
     if corpus is not None and base is None:
         if _has_pairs(corpus):
@@ -95,7 +95,7 @@ def train(
     done = train_run(
         base,
         paths,
-        **{name: _paths(given) for name, given in parallel.items() if several(given)},
+        **{name: given for name, given in parallel.items() if given},
         out=out,
         minutes=minutes,
         settings=_nested(layers),

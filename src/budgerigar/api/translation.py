@@ -71,12 +71,14 @@ def pair_files(
     """Files of sentence pairs, checked to be such; None where none is named."""
     from budgerigar.text.pair_files import PairFiles
 
-    if isinstance(columns, str):
-        columns = [name.strip() for name in columns.split(",")]
+    names = columns.split(",") if isinstance(columns, str) else list(columns or ())
+    if names and len(names) != 2:
+        raise UserError(f"columns {','.join(names)}: name two, the source's first, as in 1,2")
     sides = [tuple(map(Path, several(files))) for files in (source, target, pairs)]
-    if not any(sides) and columns is None:
+    if not any(sides) and not names:
         return None
-    found = PairFiles(*sides, columns=None if columns is None else tuple(columns))
+    two = (names[0].strip(), names[1].strip()) if names else None
+    found = PairFiles(sides[0], sides[1], sides[2], two)
     found.validate()
     return found
 

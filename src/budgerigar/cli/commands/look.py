@@ -2,7 +2,8 @@
 
 A row is a query (the token that looks), a column a key (the token looked at). Without a flag: the
 heads in a list, and the heat map of the one that looks back hardest. --out draws a picture: PNG,
-SVG or one offline HTML file, by its ending.
+SVG or one offline HTML file, by its ending. Of an encoder-decoder TEXT is the source: shown is how
+it looks at it while it writes the translation, each row named by the token that it predicts.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from budgerigar.cli.flags import whole_number
+from budgerigar.cli.flags import one_of, whole_number
 from budgerigar.errors import UserError
 
 USES = ("out", "device", "threads")
@@ -24,7 +25,10 @@ examples:
   budgie look last "…" --head L1.H2 --step it        the four steps for one token, in numbers
   budgie look last "…" --grid --out heads.png        every head in one picture
   budgie look last "…" --surprise                    each token by its nats
-  budgie look last "…" --head-off L1.H2              what the model guesses without that head"""
+  budgie look last "…" --head-off L1.H2              what the model guesses without that head
+  budgie look last "轩辕有一只虎皮鹦鹉"              a translation, and its word alignment
+  budgie look last "…" --prefix "Xuanyuan has a" --no-source
+                                                     what it would write without its source"""
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -39,12 +43,27 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--step", metavar="QUERY", help="the four steps of attention for one token, in numbers")
     add("--surprise", action="store_true", help="the text, each token coloured by its nats")
     add("--head-off", action="append", metavar="NAME", help="switch a head off (repeatable)")
+    add = parser.add_argument_group("of an encoder-decoder").add_argument
+    add("--target", metavar="TEXT", help="the translation to look at [the model's own]")
+    add("--prefix", metavar="TEXT", help="its beginning only: what would come next?")
+    add("--no-source", action="store_true", help="blank what comes from the source")
+    add(
+        "--kind",
+        type=one_of(("cross", "self")),
+        metavar="{cross,self}",
+        help="attention to the source, or of a side to itself [cross]",
+    )
+    add(
+        "--of",
+        type=one_of(("decoder", "encoder")),
+        metavar="{decoder,encoder}",
+        help="with --kind self: of which side",
+    )
 
 
 def run(options: argparse.Namespace) -> None:
     """Trace the text, show what was asked for."""
-    chosen = [f"--{n}" for n in ("head", "grid") if getattr(options, n)]
-    chosen += ["--layer"] if options.layer is not None else []
+    chosen = _chosen(options)
     if len(chosen) > 1:
         raise UserError(f"{' and '.join(chosen)} ask for different pictures; give one of them")
     if not options.text:
@@ -52,31 +71,62 @@ def run(options: argparse.Namespace) -> None:
     if options.out and Path(options.out).exists():
         raise UserError(f"{options.out} exists already; choose another --out or remove it")
 
+    if options.target is not None and options.prefix is not None:
+        raise UserError("--target is a whole translation, --prefix a beginning: give one of them")
+
     from budgerigar import api
+    from budgerigar.cli import look_pair
 
     model = api.load(options.model, device=options.device or "auto", threads=options.threads)
+    options.head_off = list(dict.fromkeys(options.head_off or ()))
+    trace = (look_pair.make_trace if model.translates else _make_trace)(model, options)
+    _show(trace, options, pair=model.translates)
+
+
+def _make_trace(model: Any, options: argparse.Namespace) -> Any:
+    """The trace of a text; what switched-off heads change of the guesses is printed."""
+    from budgerigar import api
+
+    for name in ("target", "prefix", "no_source", "kind", "of"):
+        if getattr(options, name) not in (None, False):
+            api.need_translator(model, f"be looked at with --{name.replace('_', '-')}")
     if options.head_off:
-        options.head_off = list(dict.fromkeys(options.head_off))
         _show_edit(model, options)
         model = model.edited(off=tuple(options.head_off))
-    trace = model.trace(options.text)
+    return model.trace(options.text)
+
+
+def _show(trace: Any, options: argparse.Namespace, pair: bool) -> None:
+    """What was asked for, or the heads."""
+    from budgerigar import api
+    from budgerigar.cli import look_pair
+
     if options.surprise:
         from budgerigar.inspection.surprise import surprise_text
 
         print(surprise_text(trace.surprise()))
+    asked = options.link or options.step or options.out
+    said = options.surprise or options.head_off or options.prefix is not None
+    if said and not asked and not _chosen(options):
+        return
+    of, kind = look_pair.site_of(trace, options) if pair else (None, None)
     if options.link:
-        links = trace.links(*(_word(word, trace) for word in options.link))
+        links = trace.links(*(_word(word, trace) for word in options.link), of=of, kind=kind)
         print(links)
         options.head = options.head or links[0].name
     if options.step:
-        head = options.head or api.busiest_head(trace)
-        print(trace.attention(head).step_text(_word(options.step, trace)))
+        head = options.head or api.busiest_head(trace, of, kind)
+        print(trace.attention(head, of, kind).step_text(_word(options.step, trace)))
     if options.out:
-        print(_draw(trace, options))
-    elif not (options.link or options.step) and (
-        chosen or not (options.surprise or options.head_off)
-    ):
-        _show_heads(trace, options)
+        print(_draw(trace, options, of, kind))
+    elif not asked:
+        (look_pair.show if pair else _show_heads)(trace, options)
+
+
+def _chosen(options: argparse.Namespace) -> list[str]:
+    """Which heads were asked for, as flags."""
+    flags = [f"--{name}" for name in ("head", "grid") if getattr(options, name)]
+    return flags + (["--layer"] if options.layer is not None else [])
 
 
 def _word(text: str, trace: Any) -> str | int:
@@ -105,14 +155,14 @@ def _show_heads(trace: Any, options: argparse.Namespace) -> None:
         print(more, file=sys.stderr)
 
 
-def _draw(trace: Any, options: argparse.Namespace) -> Path:
+def _draw(trace: Any, options: argparse.Namespace, of: str | None, kind: str | None) -> Path:
     """Write the picture and return its path."""
     out = Path(options.out)
     if out.suffix.lower() == ".html":
-        return Path(trace.html(out))
+        return Path(trace.html(out, of, kind))
     if out.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise UserError(f"{out}: a picture's name ends in .png, .svg, .pdf or .html")
-    return Path(trace.heatmap(out, head=options.head, layer=options.layer))
+    return Path(trace.heatmap(out, head=options.head, layer=options.layer, of=of, kind=kind))
 
 
 def _show_edit(model: Any, options: argparse.Namespace) -> None:
