@@ -52,11 +52,15 @@ class LayerCache:
                 fresh[:, :, :capacity] = old
             setattr(self, name, fresh)
 
-    def select(self, rows: Tensor) -> LayerCache:
-        """A copy of some rows, in any order, repeats allowed."""
+    def select(self, rows: Tensor, used: int) -> LayerCache:
+        """A copy of some rows, in any order, repeats allowed; of their first `used` slots."""
+        chosen = LayerCache()
         if self.key is None or self.value is None:
-            return LayerCache()
-        return LayerCache(self.key[rows], self.value[rows])
+            return chosen
+        chosen._grow(self.key[:1].expand(len(rows), -1, -1, -1), used + 1)
+        for name in ("key", "value"):
+            getattr(chosen, name)[:, :, :used] = getattr(self, name)[:, :, :used][rows]
+        return chosen
 
     @property
     def nbytes(self) -> int:
@@ -91,7 +95,7 @@ class TransformerState:
 
         return TransformerState(
             lengths,
-            [layer.select(rows) for layer in self.layers],
+            [layer.select(rows, self.longest) for layer in self.layers],
             longest,
             even,
             pick(self.offset),

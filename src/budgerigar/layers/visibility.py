@@ -20,7 +20,8 @@ class View:
     the fused kernel's own causal mask is right (it aligns the first query with the first key).
     `sees_all`: nothing is hidden (one new token that looks back at a full cache).
     `key_valid` (B,S): real keys, not padding. `query_documents`, `key_documents`: attention stays
-    within a document. `memo`: masks made so far, which layers with the same window share.
+    within a document. `allowed` (B|1,T,S): keys on a query's own path through a tree of hypotheses.
+    `memo`: masks made so far, which layers with the same window share.
     """
 
     query_positions: Tensor
@@ -31,6 +32,7 @@ class View:
     key_valid: Tensor | None = None
     query_documents: Tensor | None = None
     key_documents: Tensor | None = None
+    allowed: Tensor | None = None
     memo: dict[tuple[int | None, int], Tensor] = field(default_factory=dict)
 
     def visible(self, window: int | None = None, sink_tokens: int = 0) -> Tensor:
@@ -44,6 +46,8 @@ class View:
             seen = seen & (self.query_documents[:, :, None] == self.key_documents[:, None, :])
         if self.key_valid is not None:
             seen = seen & self.key_valid[:, None, :]
+        if self.allowed is not None:
+            seen = seen & self.allowed
         return seen
 
     def mask(self, window: int | None = None, sink_tokens: int = 0) -> Tensor | None:

@@ -22,3 +22,15 @@ def without_dropout(network: Any) -> Iterator[None]:
     finally:
         for module, mode in modes:
             module.training = mode
+
+
+def without_source(network: Any) -> Any:
+    """A view of an encoder-decoder on which the source has no influence; the original is unchanged.
+
+    The Transformer: the output of every cross-attention is zero. An RNN: the state that its decoder
+    starts from and the context that its attention gives are zero. The view has the methods of the
+    network, so it is searched, scored and looked into like one.
+    """
+    from budgerigar.models.blank_source import WithoutSource
+
+    return WithoutSource(network)

@@ -219,16 +219,13 @@ class Transformer(nn.Module):
         if end > self.context_length:
             self._check_room(state, width, lengths)
         view, positions, slots = self._step_view(state, width, end)
-        memory_view = None
-        if state.cross:
-            memory_view = _memory_view(positions, state.cross, state.source_valid)
         x = self.embedding(tokens, positions, taps=taps)
         x = self.decoder(
             x,
             view,
             positions,
             memories=state.cross or None,
-            memory_view=memory_view,
+            memory_view=_memory_view(positions, state.cross, state.source_valid),
             caches=state.layers,
             slots=slots,
             taps=taps,
@@ -239,6 +236,40 @@ class Transformer(nn.Module):
         logits = tap(taps, "logits", self.head(x, self.embedding))
         _advance(state, width, lengths)
         return (logits if all_positions else logits[:, -1]), state
+
+    def branch(
+        self,
+        tokens: Tensor,
+        state: TransformerState,
+        slots: list[int],
+        path: Tensor | None,
+        wanted: Tensor | None = None,
+        taps: Taps | None = None,
+    ) -> Tensor:
+        """Read W tokens of each row, all at one position: the branches of a tree, as in beam search.
+
+        tokens (B,W); `slots` (C,): the position of every cache slot, the W new ones last; `path`
+        (B,W,C) bool: the slots that each branch sees, None for all. Float32 logits (N,V) of the N
+        branches that `wanted` (B,W) bool marks, None for all. The state is changed.
+        """
+        assert self.decoder is not None
+        keys = torch.tensor([slots], device=self.device)
+        position = keys[:, -1:]
+        view = View(position, keys, causal=True, sees_all=path is None, allowed=path)
+        x = self.embedding(tokens, position, taps=taps)
+        x = self.decoder(
+            x,
+            view,
+            position,
+            memories=state.cross or None,
+            memory_view=_memory_view(position, state.cross, state.source_valid),
+            caches=state.layers,
+            slots=state.longest,
+            taps=taps,
+        )
+        _advance(state, tokens.shape[1], None)
+        x = x.flatten(0, 1) if wanted is None else x[wanted]
+        return tap(taps, "logits", self.head(x, self.embedding))
 
     def _check_room(self, state: TransformerState, width: int, lengths: Tensor | None) -> None:
         """Refuse tokens beyond the context; what lies there may be padding alone."""
@@ -302,8 +333,10 @@ def _valid(tokens: Tensor, lengths: Tensor | None) -> Tensor | None:
 
 def _memory_view(
     positions: Tensor, memories: list[tuple[Tensor, Tensor]], valid: Tensor | None
-) -> View:
-    """Every target position sees every real source position."""
+) -> View | None:
+    """Every target position sees every real source position; None for a model without a source."""
+    if not memories:
+        return None
     keys = torch.arange(memories[0][0].shape[2], device=positions.device)[None]
     return View(positions, keys, causal=False, sees_all=valid is None, key_valid=valid)
 

@@ -1,0 +1,136 @@
+"""Which tokens may follow a hypothesis, and what each costs.
+
+Shapes: N open hypotheses, c candidates each, t tokens so far, V vocab_size.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from budgerigar.errors import UserError
+from budgerigar.generation.options import SamplingOptions
+from budgerigar.generation.sampling import Draws, choose_at_random, process_logits, processors
+from budgerigar.generation.top import top
+from budgerigar.generation.translation_options import TranslationOptions
+
+IMPOSSIBLE = -1e9  # log-probability of a forced token that the model holds for impossible
+
+
+class Candidates(NamedTuple):
+    """What may follow each open hypothesis (N,c), likeliest first; log_p -inf: nothing."""
+
+    ids: np.ndarray
+    log_p: np.ndarray  # float64, of the token alone
+
+
+class Step(NamedTuple):
+    """Where the search stands: token number n (from 1) is to be chosen."""
+
+    n: int
+    is_open: np.ndarray  # (B,W) bool
+    history: np.ndarray  # (N,t) tokens so far
+    sample: np.ndarray  # (N,) number of the sample
+
+
+class Chooser:
+    """Candidates of each step: the likeliest tokens, or one that is drawn; or what is forced."""
+
+    def __init__(
+        self,
+        options: TranslationOptions,
+        end_id: int,
+        banned: Tensor | None,
+        prefixes: list[list[int]],
+    ) -> None:
+        self.options, self.end_id, self.banned, self.prefixes = options, end_id, banned, prefixes
+        self.longest_prefix = max(map(len, prefixes))
+        self.draws: dict[tuple[int, int], Draws] = {}
+        if options.sampling:
+            assert options.temperature is not None
+            plain = SamplingOptions(
+                temperature=options.temperature, top_k=options.top_k, top_p=options.top_p
+            )
+            self.chain = processors(plain, None)
+
+    def choose(self, logits: Tensor, step: Step) -> Candidates:
+        """Candidates from logits (N,V), which are changed. Log-probabilities are the model's own."""
+        total = logits.logsumexp(-1)
+        forced = self._forced(step)
+        places = [place for place, _ in forced]
+        at_forced = logits[places, [token for _, token in forced]] if forced else None
+        self._forbid(logits, step)
+        values, ids = self._draw(logits, step) if self.options.sampling else self._likeliest(logits)
+        totals = total.double().cpu().numpy()
+        if not np.isfinite(totals).all():
+            raise _damaged(step.n)
+        log_p = values.double().cpu().numpy() - totals[:, None]
+        chosen = ids.cpu().numpy()
+        if at_forced is not None:
+            log_p[places] = -np.inf
+            given = at_forced.double().cpu().numpy() - totals[places]
+            log_p[places, 0] = np.maximum(given, IMPOSSIBLE)
+            chosen[places, 0] = [token for _, token in forced]
+        return Candidates(chosen, log_p)
+
+    def _likeliest(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        return top(logits, self.options.width)
+
+    def _draw(self, logits: Tensor, step: Step) -> tuple[Tensor, Tensor]:
+        """One token per hypothesis, drawn with the generator of its (source, sample)."""
+        uniforms = []
+        sources = np.nonzero(step.is_open)[0]
+        for source, sample in zip(sources.tolist(), step.sample.tolist(), strict=True):
+            if (source, sample) not in self.draws:
+                self.draws[source, sample] = Draws(self.options.seed, sample)
+            uniforms.append(self.draws[source, sample].next())
+        ids = choose_at_random(process_logits(logits, self.chain), uniforms)[:, None]
+        ids = ids.clamp(max=logits.shape[1] - 1)
+        return logits.gather(1, ids), ids
+
+    def _forced(self, step: Step) -> list[tuple[int, int]]:
+        """(hypothesis, token) for the hypotheses whose prefix goes on at this step."""
+        if step.n > self.longest_prefix:
+            return []
+        sources = np.nonzero(step.is_open)[0].tolist()
+        return [
+            (row, self.prefixes[source][step.n - 1])
+            for row, source in enumerate(sources)
+            if step.n <= len(self.prefixes[source])
+        ]
+
+    def _forbid(self, logits: Tensor, step: Step) -> None:
+        """Set what may not follow to minus infinity."""
+        if self.banned is not None:
+            logits.index_fill_(1, self.banned, -math.inf)
+        if step.n <= self.options.min_length:
+            logits[:, self.end_id] = -math.inf
+        if self.options.no_repeat_ngram:
+            rows, tokens = repeated(step.history, self.options.no_repeat_ngram)
+            if len(rows):
+                device = logits.device
+                where = (torch.from_numpy(rows).to(device), torch.from_numpy(tokens).to(device))
+                logits[where] = -math.inf
+
+
+def repeated(history: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """(rows, tokens): each token that would complete an n-gram which its row (N,t) has already."""
+    length = history.shape[1]
+    if length < n:
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    same = np.ones((len(history), length - n + 1), dtype=bool)
+    for i in range(n - 1):  # the n - 1 newest tokens against those at every place
+        same &= history[:, i : i + length - n + 1] == history[:, [length - n + 1 + i]]
+    rows, places = np.nonzero(same)
+    return rows, history[rows, places + n - 1]
+
+
+def _damaged(n: int) -> UserError:
+    return UserError(
+        f"the model's logits are not numbers (NaN or infinite) at token {n} of a translation: its "
+        "weights are damaged. Use an earlier checkpoint."
+    )
