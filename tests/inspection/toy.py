@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
 
 from budgerigar.inspection.matrix import Mask, Matrix
 from budgerigar.layers.config import TransformerConfig
+from budgerigar.models.rnn_config import RnnEncoderDecoderConfig
+from budgerigar.models.rnn_encoder_decoder import RnnEncoderDecoder
 from budgerigar.models.transformer import Transformer
 
 STORY = (
@@ -86,3 +89,56 @@ def matrix(
     weights = np.where(reason == "", np.exp(scores), 0.0)
     weights /= weights.sum(axis=1, keepdims=True)
     return Matrix(weights, labels, labels, Mask.of(reason), name=name, about="a model: a text")
+
+
+SOURCE, TARGET = "轩辕有一只虎皮鹦鹉", "Xuanyuan has a budgerigar"
+
+
+def chinese() -> Pieces:
+    """A tokenizer of Chinese pieces: words, characters, and one that joins two words."""
+    pieces = ["轩辕", "有一", "只", "虎皮", "鹦鹉", "猫", "小梅", "有", "一", "虎", "皮"]
+    return Pieces([p.encode() for p in pieces])
+
+
+def english() -> Pieces:
+    """A tokenizer of English pieces, some of them parts of words."""
+    pieces = ["Xuan", "yuan", "Mei", " has", " a", " budger", "igar", " cat", " is", " in", " the"]
+    return Pieces([p.encode() for p in pieces])
+
+
+def translator(seed: int = 1, **dials: Any) -> Transformer:
+    """A small encoder-decoder between `chinese()` and `english()`, two vocabularies."""
+    return network(
+        dials.pop("vocab_size", english().vocab_size),
+        seed,
+        **{
+            "assembly": "encoder-decoder",
+            "source_vocab_size": chinese().vocab_size,
+            "shared_embeddings": False,
+            "positions": "sinusoidal",
+            "norm_place": "post",
+            "decoder_start": 0,
+            "context_length": 32,
+            **dials,
+        },
+    )
+
+
+def recurrent(seed: int = 1, **dials: Any) -> RnnEncoderDecoder:
+    """A small recurrent translator between the same, with Bahdanau's attention."""
+    settings: dict[str, Any] = {
+        "vocab_size": english().vocab_size,
+        "source_vocab_size": chinese().vocab_size,
+        "shared_embeddings": False,
+        "d_embedding": 8,
+        "d_hidden": 12,
+        "d_attention": 10,
+        "context_length": 32,
+        "decoder_start": 0,
+    }
+    model = RnnEncoderDecoder(RnnEncoderDecoderConfig(**{**settings, **dials}), seed).eval()
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():  # weights large enough that places differ
+        for parameter in model.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.6)
+    return model

@@ -24,7 +24,14 @@ from torch import Tensor
 
 from budgerigar.inspection.labels import Spelling, is_wide, spell
 from budgerigar.inspection.names import parse_heads
-from budgerigar.inspection.pair_traces import PairTrace, Text, encoded, source_side, start_of
+from budgerigar.inspection.pair_traces import (
+    PairTrace,
+    Text,
+    encoded,
+    is_blanked,
+    source_side,
+    start_of,
+)
 from budgerigar.inspection.passes import run
 from budgerigar.inspection.places import Place, choose, places
 from budgerigar.layers.visibility import View
@@ -191,10 +198,7 @@ def align(
         words_of(trace.source_spelling, source_spans),
         words_of(trace.predicted, target_spans),
     )
-    pooled = pool(rows, target, source)
-    if site.blank:
-        pooled[:, :] = 0.0
-        pooled[:, -1] = 1.0  # nothing was looked at
+    pooled = _blank(pool(rows, target, source), site.blank)
     return WordAlignment(source, target, pooled, _said(head, layer, heads, site), trace.about)
 
 
@@ -205,6 +209,13 @@ def pool(weights: np.ndarray, target: Words, source: Words) -> np.ndarray:
     on_words = means @ columns
     rest = means.sum(axis=-1, keepdims=True) - on_words.sum(axis=-1, keepdims=True)
     return np.concatenate([on_words, np.maximum(rest, 0.0)], axis=-1)
+
+
+def _blank(pooled: np.ndarray, blank: bool) -> np.ndarray:
+    """The same, or (the source is switched off) all of each row on nothing."""
+    if blank:
+        pooled[:, :-1], pooled[:, -1] = 0.0, 1.0
+    return pooled
 
 
 def default_layer(n_layers: int) -> int:
@@ -246,14 +257,14 @@ def align_pairs(
     layer, heads = _chosen(head, place)
     sides = [_sides(network, tokenizer, reader, source, target) for source, target in pairs]
     found: list[WordAlignment | None] = [None] * len(pairs)
-    said = _said(head, layer, heads, place)
+    said, blank = _said(head, layer, heads, place), is_blanked(network)
     for index, weights in cross_weights(network, start_of(network, tokenizer), sides):
         source_ids, targets = sides[index]
         source, target = (
             words_of(spell(reader, source_ids)),
             words_of(spell(tokenizer, targets)),
         )
-        pooled = pool(weights[layer, heads].mean(axis=0), target, source)
+        pooled = _blank(pool(weights[layer, heads].mean(axis=0), target, source), blank)
         found[index] = WordAlignment(source, target, pooled, said)
     return [one for one in found if one is not None]
 

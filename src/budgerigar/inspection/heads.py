@@ -139,7 +139,9 @@ class Head:
 
     @property
     def model_output(self) -> np.ndarray:
-        """(T,E): the head output that the model itself computed and used."""
+        """(T,E): the head output that the model itself computed and used; 0 without the source."""
+        if self.site.blank:
+            return np.zeros_like(self.head_output)
         return self._tap("head_output", self.head)
 
     @cached_property

@@ -99,6 +99,7 @@ def rank(
 ) -> Links:
     """All heads of one kind of attention by the weight with which `query` looks at `key`."""
     site = trace.site(of, kind)
+    _check_direction(site, query, key)
     rows = site.query_spelling.find(query, query_occurrence)
     columns = site.key_spelling.find(key, key_occurrence)
     names = (
@@ -131,6 +132,19 @@ def rank(
         )
     found.sort(key=lambda link: -link.weight)
     return Links(_named(query, rows, names[0]), _named(key, columns, names[1]), tuple(found))
+
+
+def _check_direction(site: Any, query: Word, key: Word) -> None:
+    """`UserError` where a source word is asked what it looks at in the translation."""
+    if site.kind != "cross" or not isinstance(query, str) or not isinstance(key, str):
+        return
+    if site.query_spelling.places(query) or site.key_spelling.places(key):
+        return
+    if site.key_spelling.places(query) and site.query_spelling.places(key):
+        raise UserError(
+            f"{query!r} is a word of the source and {key!r} of the translation; the translation looks "
+            f"at the source, so ask the other way round: from {key!r} to {query!r}"
+        )
 
 
 def _counted(heads: Iterable[Head], total: int) -> Iterator[Head]:

@@ -25,6 +25,8 @@ from budgerigar.inspection.places import places
 from budgerigar.inspection.traces import Site, Trace, shared_bias
 from budgerigar.layers.visibility import View
 from budgerigar.models.base import check_ids
+from budgerigar.models.blank_source import WithoutSource
+from budgerigar.models.modes import without_source
 
 if TYPE_CHECKING:
     from budgerigar.inspection.alignments import WordAlignment
@@ -37,9 +39,10 @@ Text = str | Sequence[int]
 class PairTrace(Trace):
     """What one pass over a source and its translation did. Made by `trace_pair`.
 
-    `ids` are the tokens read (the start token first), `targets` the tokens predicted at each row.
-    own: whether the model made the translation itself. complete: whether `<end>` is the last of
-    `targets`; if not, the last row predicts what would come next.
+    `ids` are the tokens read (the start token first), `targets` the tokens predicted at each row,
+    `<end>` the last (unless the model's own translation never came to it). own: whether the model
+    made the translation itself. prefix: it is only a beginning; the last row predicts what would
+    come next.
     """
 
     def __init__(
@@ -51,7 +54,7 @@ class PairTrace(Trace):
         passed: tuple[Tensor, dict[str, Tensor], dict[str, Tensor]],
         name: str,
         *,
-        complete: bool = True,
+        prefix: bool = False,
         own: bool = False,
         no_source: bool = False,
     ) -> None:
@@ -64,7 +67,7 @@ class PairTrace(Trace):
         ids = [int(token) for token in inputs["tokens"][0]]
         super().__init__(network, ids, read, logits[0], values, sites, name, inputs=inputs)
         self.source_ids, self.targets = source_ids, targets
-        self.complete, self.own, self.no_source = complete, own, no_source
+        self.prefix, self.own, self.no_source = prefix, own, no_source
 
     @property
     def source(self) -> str:
@@ -90,7 +93,7 @@ class PairTrace(Trace):
     def about(self) -> str:
         """Model, source and translation in one line, for titles."""
         sides = [shorten(visible(t.strip(" "), spaces=False), 40) for t in (self.source, self.text)]
-        words = f"“{sides[0]}” → “{sides[1]}{'' if self.complete else ' …'}”"
+        words = f"“{sides[0]}” → “{sides[1]}{' …' if self.prefix else ''}”"
         words += " (the model's own translation)" if self.own else ""
         words += " (the source is switched off)" if self.no_source else ""
         return ": ".join(part for part in (self.name, words) if part)
@@ -99,7 +102,7 @@ class PairTrace(Trace):
         """Nats, rank and the likeliest tokens of each token of the translation, `<end>` included."""
         from budgerigar.inspection.surprise import surprise
 
-        ids = [self.ids[0], *(self.targets if self.complete else self.targets[:-1])]
+        ids = [self.ids[0], *(self.targets[:-1] if self.prefix else self.targets)]
         labels = [START_LABEL, *self.target_labels]
         pieces = ["", *self.predicted.pieces]
         return surprise(self.logits, ids, labels[: len(ids)], top, pieces[: len(ids)])
@@ -148,30 +151,26 @@ def trace_pair(
     _check_kind(network)
     reader = source_tokenizer or tokenizer
     source_ids = source_side(network, reader, source)
-    seen = network
-    if no_source:
-        from budgerigar.models.modes import without_source
-
-        seen = without_source(network)
+    no_source = no_source or is_blanked(network)
+    seen = without_source(network) if no_source and not is_blanked(network) else network
     start, end = start_of(network, tokenizer), tokenizer.end_id
-    own, complete = target is None, not prefix
+    own = target is None
     if target is None:
-        ids, complete = _own_translation(seen, tokenizer, source_ids, start, options)
+        targets, prefix = _own_translation(seen, tokenizer, source_ids, start, options), False
     else:
-        ids = encoded(tokenizer, target)
-        if ids and ids[-1] == end and not isinstance(target, str):
-            ids = ids[:-1]
-    targets = [*ids, end]
+        targets = encoded(tokenizer, target)
+        if isinstance(target, str) or targets[-1:] != [end]:
+            targets = [*targets, end]
     check_ids(targets, network.vocab_size, "the translation")
     _check_length(network, len(targets), "translation")
-    read = [start, *ids]
+    read = [start, *targets[:-1]]
     inputs = pair_inputs(network, source_ids, read)
     logits, values = run(seen, inputs, record)
     spellings = (
         _renamed(spell(tokenizer, read), 0, START_LABEL),
-        spell(tokenizer, targets)
-        if complete
-        else _renamed(spell(tokenizer, targets), -1, NEXT_LABEL),
+        _renamed(spell(tokenizer, targets), -1, NEXT_LABEL)
+        if prefix
+        else spell(tokenizer, targets),
         spell(reader, source_ids),
     )
     return PairTrace(
@@ -181,10 +180,19 @@ def trace_pair(
         spellings,
         (logits, values, inputs),
         name,
-        complete=complete,
+        prefix=prefix,
         own=own,
         no_source=no_source,
     )
+
+
+def is_blanked(network: Any) -> bool:
+    """Whether `network` is a view without its source, or a view of such a view."""
+    while network is not None:
+        if isinstance(network, WithoutSource):
+            return True
+        network = getattr(network, "network", None)
+    return False
 
 
 def source_side(network: Any, tokenizer: Any, source: Text, cut: bool = False) -> list[int]:
@@ -248,8 +256,8 @@ def _renamed(spelling: Spelling, position: int, label: str) -> Spelling:
 
 def _own_translation(
     network: Any, tokenizer: Any, source_ids: list[int], start: int, options: Any
-) -> tuple[list[int], bool]:
-    """The best hypothesis (without start and end), and whether it came to its end."""
+) -> list[int]:
+    """The best hypothesis, with its `<end>` where it came to it."""
     from budgerigar.generation.beam import search
     from budgerigar.generation.translation_options import TranslationOptions
 
@@ -263,7 +271,8 @@ def _own_translation(
         forbidden=forbidden,
     )[0]
     best = found[0]
-    return [int(token) for token in best.ids], bool(best.finished)
+    ids = [int(token) for token in best.ids]
+    return [*ids, tokenizer.end_id] if best.finished or not ids else ids
 
 
 def _sites(

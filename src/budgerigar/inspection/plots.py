@@ -62,7 +62,7 @@ def head_figure(matrix: Matrix, top: float | None = None, text_only: bool = Fals
     left = 0.5 + _label_inches(matrix.query_labels, cell)
     above = 0.88 + _label_inches(matrix.key_labels, cell, upright=True)
     inches = (max(left + columns * cell + 0.95, 5.2), max(above + rows * cell, 2.4) + 0.45)
-    figure = _figure(inches)
+    figure = blank_figure(inches)
     box = (
         left / inches[0],
         (inches[1] - above - rows * cell) / inches[1],
@@ -71,7 +71,7 @@ def head_figure(matrix: Matrix, top: float | None = None, text_only: bool = Fals
     )
     axes = figure.add_axes(box)
     top = top or scale_top([matrix])
-    texts = _Texts([*matrix.query_labels, *matrix.key_labels, matrix.name, matrix.about], text_only)
+    texts = Texts([*matrix.query_labels, *matrix.key_labels, matrix.name, matrix.about], text_only)
     image = _draw(axes, matrix, top)
     _label_axes(axes, matrix, cell, texts)
     if max(rows, columns) <= _NUMBERED:
@@ -79,7 +79,7 @@ def head_figure(matrix: Matrix, top: float | None = None, text_only: bool = Fals
     bar_box = (box[0] + box[2] + 0.15 / inches[0], box[1], 0.16 / inches[0], box[3])
     _colour_bar(figure, image, figure.add_axes(bar_box), top)
     place = 0.12 / inches[0]
-    _title(figure, texts(matrix.name), texts(_fit(matrix.about, inches[0])), texts.families)
+    write_title(figure, texts(matrix.name), texts(fit(matrix.about, inches[0])), texts.families)
     _mask_legend(figure, [matrix], place, 0.10 / inches[1])
     return figure
 
@@ -97,10 +97,10 @@ def layer_figure(matrices: Sequence[Matrix], text_only: bool = False) -> Figure:
     roof = 0.55 + _label_inches(matrices[0].key_labels, cell, upright=True)
     pitch = (side + columns * cell + 0.15, roof + rows * cell + 0.15)
     inches = (max(across * pitch[0] + 1.0, 5.2), down * pitch[1] + 1.1)
-    figure = _figure(inches)
+    figure = blank_figure(inches)
     top = scale_top(matrices)
     labels = [*matrices[0].query_labels, *matrices[0].key_labels]
-    texts = _Texts([*labels, matrices[0].about, *(m.name for m in matrices)], text_only)
+    texts = Texts([*labels, matrices[0].about, *(m.name for m in matrices)], text_only)
     image = None
     for index, matrix in enumerate(matrices):
         x = (index % across) * pitch[0] + side
@@ -126,9 +126,9 @@ def grid_figure(
     across, down = max(map(len, rows)), len(rows)
     size = min(2.2, 15 / across)
     inches = (max(across * (size + 0.12) + 1.15, 5.2), down * (size + 0.32) + 1.15)
-    figure = _figure(inches)
+    figure = blank_figure(inches)
     top = scale_top(heads)
-    texts = _Texts([about or heads[0].about], text_only)
+    texts = Texts([about or heads[0].about], text_only)
     image = None
     for y, row in enumerate(rows):
         for x, matrix in enumerate(row):
@@ -171,7 +171,7 @@ def save(figure: Figure, path: str | Path, dpi: int = 150) -> Path:
     return target
 
 
-class _Texts:
+class Texts:
     """Which fonts draw the labels of a figure; characters that no font has are replaced."""
 
     def __init__(self, texts: Sequence[str], text_only: bool) -> None:
@@ -184,7 +184,7 @@ class _Texts:
         return fonts.readable(text, self.missing)
 
 
-def _figure(inches: tuple[float, float]) -> Figure:
+def blank_figure(inches: tuple[float, float]) -> Figure:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -282,7 +282,7 @@ def _cells_path(cells: np.ndarray) -> Any:
     return Outline(vertices, codes)
 
 
-def _label_axes(axes: Axes, matrix: Matrix, cell: float, texts: _Texts) -> None:
+def _label_axes(axes: Axes, matrix: Matrix, cell: float, texts: Texts) -> None:
     """Words at rows and columns, and what rows and columns are."""
     rows, columns = matrix.weights.shape
     size, stride = _font_size(cell), _stride(max(rows, columns), cell)
@@ -353,7 +353,7 @@ def _mask_legend(figure: Figure, matrices: Sequence[Matrix], x: float, y: float)
         x += (0.45 + len(MASKED[reason]) * 0.062) / wide
 
 
-def _title(figure: Figure, title: str, about: str, families: list[str]) -> None:
+def write_title(figure: Figure, title: str, about: str, families: list[str]) -> None:
     """What the picture shows, in the top left corner."""
     wide, high = figure.get_size_inches()
     figure.text(0.12 / wide, 1 - 0.10 / high, title, size=12, weight="bold", va="top")
@@ -367,14 +367,14 @@ def _finish(
     matrices: Sequence[Matrix],
     image: Any,
     top: float,
-    texts: _Texts,
+    texts: Texts,
     title: str,
     about: str = "",
     bar_left: float | None = None,
 ) -> None:
     """Title, colour bar and legend of a figure with several heads."""
     place = 0.12 / inches[0]
-    _title(figure, title, texts(_fit(about or matrices[0].about, inches[0])), texts.families)
+    write_title(figure, title, texts(fit(about or matrices[0].about, inches[0])), texts.families)
     rows, columns = (
         axis.replace(":", ",") for axis in (matrices[0].query_axis, matrices[0].key_axis)
     )
@@ -388,6 +388,6 @@ def _finish(
     _mask_legend(figure, matrices, place, 0.08 / inches[1])
 
 
-def _fit(text: str, inches: float) -> str:
+def fit(text: str, inches: float) -> str:
     """`text` in 8.5 points, shortened to a figure's width."""
     return shorten(text, max(20, int((inches - 0.3) / 0.066)))

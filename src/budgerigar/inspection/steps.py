@@ -13,6 +13,7 @@ import numpy as np
 
 from budgerigar.inspection.labels import Word, pad, width
 from budgerigar.inspection.matrix import MASKED
+from budgerigar.layers.additive_attention import AdditiveAttention
 
 if TYPE_CHECKING:
     from budgerigar.inspection.heads import Head
@@ -42,8 +43,10 @@ def four_steps(head: Head, word: Word, occurrence: int | None = None, top: int =
 
 def _vectors(head: Head, row: int) -> list[str]:
     query = head.queries[row]
+    width_of = "d_attention" if _additive(head) else "d_head"
     lines = [
-        f"its query q has {len(query)} numbers (d_head): {_numbers(query)}  length {_norm(query)}",
+        f"its query q has {len(query)} numbers ({width_of}): {_numbers(query)}  "
+        f"length {_norm(query)}",
     ]
     if not np.array_equal(query, head.queries_unrotated[row]):
         lines.append(
@@ -59,12 +62,20 @@ def _vectors(head: Head, row: int) -> list[str]:
 
 def _columns(head: Head, row: int) -> list[tuple[str, np.ndarray]]:
     """(heading, numbers (S,)) of each step that the model has."""
+    if _additive(head):
+        found = [("v·tanh(q+k)", head.scores[row])]
+        return [*found, ("masked", head.masked[row]), ("weight", head.weights[row])]
     found = [("q·k", head.scores[row]), (_scale(head)[0], head.scaled[row])]
     if head.module.softcap is not None:
         found.append(("capped", head.capped[row]))
     if head.module.slopes is not None or head.site.bias is not None or _has_bias(head):
         found.append(("+ bias", head.biased[row]))
     return [*found, ("masked", head.masked[row]), ("weight", head.weights[row])]
+
+
+def _additive(head: Head) -> bool:
+    """Bahdanau's attention, which has neither scale nor output projection."""
+    return isinstance(head.module, AdditiveAttention)
 
 
 def _has_bias(head: Head) -> bool:
@@ -82,9 +93,14 @@ def _scale(head: Head) -> tuple[str, str]:
     return f"× {scale:.4g}", f"multiplied by this model's scale, {scale:.4g}"
 
 
-def _explained(head: Head, row: int) -> list[str]:
-    reasons = head.mask_reason[row]
-    visible = int((reasons == "").sum())
+def _compared(head: Head, row: int) -> list[str]:
+    """The first two steps in words."""
+    if _additive(head):
+        return [
+            "1 compare   v·tanh(q+k): add q to the key of every source token, bend each sum by tanh,",
+            "            multiply with the learned v, number by number, and add up",
+            "2 scale     not scaled: tanh keeps each number within -1 and 1",
+        ]
     lines = [
         "1 compare   q·k: multiply q with the key of every token, number by number, and add up",
         f"2 scale     {_scale(head)[1]}",
@@ -94,6 +110,17 @@ def _explained(head: Head, row: int) -> list[str]:
         lines.append(f"            soft-cap: {cap:g} × tanh(x / {cap:g})")
     if any(heading == "+ bias" for heading, _ in _columns(head, row)):
         lines.append("            position bias: a number for the distance is added")
+    return lines
+
+
+def _sink(head: Head) -> bool:
+    return getattr(head.module, "sink_logit", None) is not None
+
+
+def _explained(head: Head, row: int) -> list[str]:
+    reasons = head.mask_reason[row]
+    visible = int((reasons == "").sum())
+    lines = _compared(head, row)
     counts = [f"{int((reasons == r).sum())} {MASKED[r]}" for r in MASKED if (reasons == r).any()]
     hidden = "; ".join(counts).replace("masked: ", "")
     if hidden:
@@ -102,7 +129,7 @@ def _explained(head: Head, row: int) -> list[str]:
         lines.append(f"3 mask      all {visible} keys are visible, nothing is masked")
     lines.append("4 softmax   e to the power of each, divided by the sum: weights that sum to 1;")
     lines.append("            minus infinity becomes a weight of exactly 0")
-    if head.module.sink_logit is not None:
+    if _sink(head):
         logit = float(head.module.sink_logit.detach()[head.head])
         lines.append(
             f"            the sink, a learned logit of {logit:.4f}, takes its share of the sum"
@@ -143,9 +170,9 @@ def _table(
             lines.append(
                 blank + pad(text, size + gap - 11) + f"{'-inf':>11}{weights[masked].sum():>11.6f}"
             )
-    if head.module.sink_logit is not None:
+    if _sink(head):
         lines.append(blank + pad("the sink", size + gap) + f"{1 - weights.sum():>11.6f}")
-    total = weights.sum() + (1 - weights.sum() if head.module.sink_logit is not None else 0.0)
+    total = weights.sum() + (1 - weights.sum() if _sink(head) else 0.0)
     lines.append(blank + pad("sum of the row", size + gap) + f"{total:>11.6f}")
     return lines
 
@@ -172,11 +199,14 @@ def _weighted_values(head: Head, row: int, keys: list[int]) -> list[str]:
         lines.append(f"  {pad(f'{left} other keys together', 30)} {_numbers(rest)}")
     lines.append(f"  {pad('= head output', 30)} {_numbers(head.head_output[row])}")
     lines.append(f"  {pad('the model computed', 30)} {_numbers(head.model_output[row])}")
-    added = head.contribution[row]
-    lines.append(
-        f"  through its slice of W_O it adds {len(added)} numbers of length {_norm(added)} to the "
-        "attention's output"
-    )
+    if _additive(head):
+        lines.append("  which enters the decoder's cell beside the word just read")
+    else:
+        added = head.contribution[row]
+        lines.append(
+            f"  through its slice of W_O it adds {len(added)} numbers of length {_norm(added)} to "
+            "the attention's output"
+        )
     lines.append(f"  largest difference to the model's own output, relative: {head.difference:.1e}")
     return lines
 
