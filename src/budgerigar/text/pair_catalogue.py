@@ -12,11 +12,11 @@ GENERATED = "stories"
 HELD_OUT_PAIRS = 500
 _GENERATED_LANGUAGES = ("zh", "en")
 # Two-letter codes by which files are often named, and three-letter ones of the same languages.
-_CODES = set(
-    "ar bg bn ca cs da de el en es et eu fa fi fr ga gl gu he hi hr hu hy id is it ja ka kk km kn ko "
-    "lt lv mk ml mn mr ms my nb ne nl nn no pa pl pt ro ru sk sl sq sr sv sw ta te th tl tr uk ur uz "
-    "vi zh".split()
-)
+_TWO_LETTERS = """
+ar bg bn ca cs da de el en es et eu fa fi fr ga gl gu he hi hr hu hy id is it ja ka kk km kn ko lt
+lv mk ml mn mr ms my nb ne nl nn no pa pl pt ro ru sk sl sq sr sv sw ta te th tl tr uk ur uz vi zh
+"""
+_CODES = frozenset(_TWO_LETTERS.split())
 _ALIASES = {"cmn": "zh", "zho": "zh", "chi": "zh", "eng": "en", "deu": "de", "ger": "de"}
 _ALIASES |= {"fra": "fr", "fre": "fr", "spa": "es", "jpn": "ja", "kor": "ko", "rus": "ru"}
 

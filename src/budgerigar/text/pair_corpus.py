@@ -173,7 +173,7 @@ def prepare_pair_lists(
     encoding: str | None = None,
     lowercase: bool = False,
     seed: int = 0,
-    mix: PairFiles | Pairs | None = None,
+    mix: PairFiles | None = None,
     source: str = "generated",
     source_language: str | None = None,
     target_language: str | None = None,
@@ -235,11 +235,14 @@ def _finished(
     notes: list[str],
     languages: tuple[str | None, str | None],
 ) -> PairCorpus:
+    said = [note for _, note in trained]
     target = _marked(trained[-1][0], counts[1], train.end_id, wanted.tokenizer)
+    said[-1] += _new_to(wanted.tokenizer, counts[1])
     source = target
     if not wanted.joint:
         given = wanted.source_tokenizer
         source = _marked(trained[0][0], counts[0], train.source_end_id, given)
+        said[0] += _new_to(given, counts[0])
     n_pairs = train.n_pairs + (validation.n_pairs if validation is not train else 0)
     return PairCorpus(
         train,
@@ -250,7 +253,7 @@ def _finished(
         n_pairs,
         sources,
         fingerprint,
-        [*notes, *(note for _, note in trained)],
+        [*notes, *said],
         *languages,
     )
 
@@ -265,6 +268,14 @@ def _marked(
     if isinstance(given, Tokenizer):
         never_seen &= given.never_seen
     return tokenizer.with_never_seen(never_seen)
+
+
+def _new_to(given: str | Tokenizer | None, counts: np.ndarray) -> str:
+    """How well a tokenizer of an earlier text fits this one, as the end of a note."""
+    if not isinstance(given, Tokenizer):
+        return ""
+    share = float(counts[given.never_seen].sum()) / max(int(counts.sum()), 1)
+    return f"; {100 * share:.2g} % of the tokens are new to it" if share else ""
 
 
 def _tokenizers(plan: PairPlan, wanted: _Wanted, cache: Path) -> Trained:

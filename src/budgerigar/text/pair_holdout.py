@@ -88,31 +88,29 @@ def hold_out_pairs(keys: PairKeys, fraction: float, seed: int) -> PairHoldout | 
 
 
 def components(source: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """The number (0, 1, …) of each pair's connected component. source, target: int (n,), the
-    numbers of its sentences. Each pair takes the least label that a pair sharing a sentence with it
-    has, and the label's own label, until nothing changes."""
-    by_source, by_target = _Groups(source), _Groups(target)
+    """The number (0, 1, …) of each pair's connected component, by union and find.
+
+    source, target: (n,) keys of the sentences. Only sentences that occur twice join anything, so
+    the loop is short for an ordinary corpus.
+    """
+    leads: dict[int, int] = {}  # of pairs that were joined: another of the same component
+
+    def find(pair: int) -> int:
+        while (lead := leads.setdefault(pair, pair)) != pair:
+            leads[pair] = leads[lead]  # halves the path
+            pair = leads[pair]
+        return pair
+
+    for keys in (source, target):
+        order = np.argsort(keys, kind="stable")
+        same = np.flatnonzero(keys[order[1:]] == keys[order[:-1]])
+        for one, other in zip(order[same].tolist(), order[same + 1].tolist(), strict=True):
+            one, other = find(one), find(other)
+            leads[max(one, other)] = min(one, other)
     labels = np.arange(len(source))
-    while True:
-        new = by_target.least(by_source.least(labels))
-        new = new[new]
-        if np.array_equal(new, labels):
-            return _numbers(labels)
-        labels = new
-
-
-class _Groups:
-    """Rows that share a number, to take the least of something over each group."""
-
-    def __init__(self, numbers: np.ndarray) -> None:
-        self._numbers = numbers
-        self._order = np.argsort(numbers, kind="stable")
-        ordered = numbers[self._order]
-        self._starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
-
-    def least(self, values: np.ndarray) -> np.ndarray:
-        """For each row the least value of its group. Numbers are 0, 1, … without a gap."""
-        return np.minimum.reduceat(values[self._order], self._starts)[self._numbers]
+    joined = np.fromiter(leads, dtype=np.int64, count=len(leads))
+    labels[joined] = [find(pair) for pair in joined.tolist()]
+    return _numbers(labels)
 
 
 def _numbers(values: np.ndarray) -> np.ndarray:
@@ -121,14 +119,14 @@ def _numbers(values: np.ndarray) -> np.ndarray:
 
 
 def _choose(group: np.ndarray, wanted: int, seed: int) -> np.ndarray:
-    """bool (n,): whole groups, at random, of at most `wanted` rows in all; never every row."""
+    """bool (n,): whole groups, at random, of at most `wanted` rows in all, or the smallest one; none
+    where that would be more than half of all rows."""
     sizes = np.bincount(group)
     order = np.random.default_rng(seed).permutation(len(sizes))
-    if len(sizes) < 2:
-        return np.zeros(len(group), dtype=bool)
-    # A group that alone is most of what is wanted would make a poor sample of the text.
-    order = order[sizes[order] <= max(wanted // 4, 1)]
-    before = np.concatenate([[0], np.cumsum(sizes[order])[:-1]]) if len(order) else order
-    chosen = order[before + sizes[order] <= wanted]
+    # A group that alone is a good part of what is wanted would make a poor sample of the text.
+    small = order[sizes[order] <= max(wanted // 4, 1)]
+    chosen = small[np.cumsum(sizes[small]) <= wanted]
+    if not len(chosen):
+        chosen = order[np.argmin(sizes[order])][None]
     held_out = np.isin(group, chosen)
-    return held_out if not held_out.all() else np.zeros(len(group), dtype=bool)
+    return held_out if held_out.sum() <= len(group) / 2 else np.zeros(len(group), dtype=bool)

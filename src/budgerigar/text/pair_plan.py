@@ -32,13 +32,13 @@ class SidedPair(NamedTuple):
 class PairPlan:
     """The pairs to read and how they are split: all that decides the tokens but the tokenizers.
 
-    train, validation, mix: files, or pairs that are at hand. Pairs of `mix` are learnt from, unless
-    one of their sentences is held out. validation None: a part of `train` is held out.
+    train, validation: files, or pairs that are at hand. validation None: a part of `train` is held
+    out. mix: files whose pairs are learnt from too, unless one of their sentences is held out.
     """
 
     train: PairFiles | Pairs
     validation: PairFiles | Pairs | None
-    mix: PairFiles | Pairs | None
+    mix: PairFiles | None
     encoding: str | None
     lowercase: bool
     fraction: float
@@ -101,6 +101,8 @@ class PairPlan:
     def sides(self, what: str) -> Iterator[SidedPair]:
         """All pairs of training, mixture and validation."""
         assert len(self.survey)
+        if self.validation is not None:
+            assert len(self.asked)  # an empty one is found before anything is written
         held_out = self.holdout.held_out.tolist() if self.holdout else None
         for number, pair in enumerate(self._read(self.train, what, PairCounts())):
             yield SidedPair(held_out is not None and held_out[number], *pair)
@@ -195,7 +197,7 @@ class PairPlan:
 def plan_pairs(
     train: PairFiles | Pairs,
     validation: PairFiles | Pairs | None,
-    mix: PairFiles | Pairs | None,
+    mix: PairFiles | None,
     *,
     encoding: str | None,
     lowercase: bool,

@@ -33,7 +33,7 @@ def table_rows(
             if is_header:
                 count("header", "line 1")
                 continue
-        if line == "" or line.isspace() and "\t" not in line:
+        if not line.strip() and "\t" not in line:
             yield number, "", ""
             continue
         if max(source, target) >= len(cells):

@@ -20,6 +20,7 @@ from budgerigar.text.tokenizer import Tokenizer
 _BATCH_CHARACTERS = 1 << 20  # encoded at a time
 _LONG_LINE = 1 << 15  # characters; longer lines are encoded in blocks
 _SIDES = ("source", "target")
+_SIZES = ("bytes.i64", "characters.i64")  # of each target line
 
 
 @dataclass(frozen=True)
@@ -121,22 +122,27 @@ class PairStore:
     def open(cls, folder: Path) -> PairStore:
         """Map a store that `PairWriter` wrote."""
         about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
-        sides = [_open_lines(folder, side, about[side]) for side in _SIDES]
-        sizes = [_map(folder / f"{name}.i64", np.int64) for name in ("bytes", "characters")]
-        if not len(sides[0]) == len(sides[1]) == len(sizes[0]) == len(sizes[1]):
-            raise UserError(f"{folder} is damaged. Delete it: it is then made anew.")
-        return cls(*sides, *sizes, about["end_id"], about["source_end_id"], folder)
+        source, target = (_open_lines(folder, side, about[side]) for side in _SIDES)
+        n_bytes, n_characters = (_map(folder / name, np.dtype(np.int64)) for name in _SIZES)
+        if not len(source) == len(target) == len(n_bytes) == len(n_characters):
+            raise _damaged(folder)
+        end_id, source_end_id = about["end_id"], about["source_end_id"]
+        return cls(source, target, n_bytes, n_characters, end_id, source_end_id, folder)
 
 
 def _open_lines(folder: Path, side: str, about: dict) -> TokenLines:
     tokens = _map(folder / f"{side}.tokens", np.dtype(about["dtype"]))
-    offsets = _map(folder / f"{side}.offsets", np.int64)
+    offsets = _map(folder / f"{side}.offsets", np.dtype(np.int64))
     if not len(offsets) or offsets[-1] != len(tokens):
-        raise UserError(f"{folder} is damaged. Delete it: it is then made anew.")
+        raise _damaged(folder)
     return TokenLines(tokens, offsets)
 
 
-def _map(path: Path, dtype: type[np.int64] | np.dtype) -> np.ndarray:
+def _damaged(folder: Path) -> UserError:
+    return UserError(f"{folder} is damaged. Delete {folder.parent}: it is then made anew.")
+
+
+def _map(path: Path, dtype: np.dtype) -> np.ndarray:
     if not path.stat().st_size:  # nothing cannot be mapped
         return np.empty(0, dtype)
     # A plain array over the same memory: np.memmap's own indexing is several times slower.
@@ -187,8 +193,10 @@ class PairWriter:
         self._lines: tuple[list[str], list[str]] = ([], [])
         self._waiting = 0  # characters
         names = [f"{side}.{what}" for side in _SIDES for what in ("tokens", "offsets")]
-        names += ["bytes.i64", "characters.i64"]
-        self._files: dict[str, IO[bytes]] = {name: open(folder / name, "wb") for name in names}
+        self._files: dict[str, IO[bytes]] = {
+            name: open(folder / name, "wb")  # noqa: SIM115 (closed by `close`)
+            for name in (*names, *_SIZES)
+        }
         self._n_tokens = [0, 0]
         self.counts = [np.zeros(one.vocab_size, dtype=np.int64) for one in self._tokenizers]
         self.n_pairs = 0
@@ -230,8 +238,8 @@ class PairWriter:
             self._files[f"{name}.offsets"].write(offsets.astype(np.int64).tobytes())
             self._n_tokens[side] += len(ids)
             self.counts[side] += np.bincount(ids, minlength=len(self.counts[side]))
-        for name, sizes in zip(("bytes", "characters"), _sizes(self._lines[1]), strict=True):
-            self._files[f"{name}.i64"].write(sizes.tobytes())
+        for name, sizes in zip(_SIZES, _sizes(self._lines[1]), strict=True):
+            self._files[name].write(sizes.tobytes())
         self._lines, self._waiting = ([], []), 0
 
 
@@ -249,10 +257,16 @@ def store_from_pairs(
     """A store in memory. source_tokenizer: None where the vocabulary is joint."""
     source_tokenizer = source_tokenizer or tokenizer
     both = list(pairs)
-    sides = []
-    for side, encoder in enumerate((source_tokenizer, tokenizer)):
-        ids, lengths = encode_lines(encoder, [pair[side] for pair in both])
-        ids.setflags(write=False)
-        sides.append(TokenLines(ids, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)))
-    sizes = _sizes([target for _, target in both])
-    return PairStore(*sides, *sizes, end_of(tokenizer), end_of(source_tokenizer))
+    source, target = (
+        _lines_of(encoder, [pair[side] for pair in both])
+        for side, encoder in enumerate((source_tokenizer, tokenizer))
+    )
+    n_bytes, n_characters = _sizes([line for _, line in both])
+    end_id, source_end_id = end_of(tokenizer), end_of(source_tokenizer)
+    return PairStore(source, target, n_bytes, n_characters, end_id, source_end_id)
+
+
+def _lines_of(tokenizer: Tokenizer, lines: Sequence[str]) -> TokenLines:
+    ids, lengths = encode_lines(tokenizer, lines)
+    ids.setflags(write=False)
+    return TokenLines(ids, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64))
