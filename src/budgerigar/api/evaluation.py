@@ -195,7 +195,8 @@ def _validation(model: Model) -> Any:
     from budgerigar.training.recipe import recipe_from_dict
 
     if model.recipe is None or model.folder is None:
-        raise UserError("this model came without a recipe: give a text file to evaluate it on")
+        what = "pairs (--source FILE --target FILE)" if model.translates else "a text file"
+        raise UserError(f"this model came without a recipe: give {what} to evaluate it on")
     text = model.settings.get("text", {})
     recipe = recipe_from_dict(model.recipe, str(model.folder / "recipe.toml"))
     corpus = corpus_of_run(

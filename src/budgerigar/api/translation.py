@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
+from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -95,54 +96,52 @@ def translations(
     prefix: str | None = None,
     options: TranslationOptions,
     total: int | None = None,
+    show_progress: bool = True,
 ) -> Iterator[Translation]:
     """One `Translation` for each line, in order; a block of lines is done before the next is read.
 
     prefix: words with which every translation begins. total: lines, for progress.
     """
+    from budgerigar.generation.translation import translate_blocks
+
     need_translator(model)
-    return chain.from_iterable(_block(model, lines, prefix, options, total) for lines in blocks)
+    given: deque[str] = deque()
+
+    def read() -> Iterator[list[str]]:
+        for lines in blocks:
+            given.extend(lines)
+            yield [line.lower() for line in lines] if model.lowercase else lines
+
+    made = translate_blocks(
+        model.network,
+        model.tokenizer,
+        model.source_tokenizer,
+        read(),
+        options,
+        prefixes=prefix and prefix.lower() if model.lowercase else prefix,
+        progress_total=total,
+        show_progress=show_progress,
+    )
+    return (dataclasses.replace(one, source=given.popleft()) for one in made)
 
 
 def aligned_translations(
-    model: Model,
-    blocks: Iterable[list[str]],
-    *,
-    prefix: str | None = None,
-    options: TranslationOptions,
-    total: int | None = None,
+    model: Model, blocks: Iterable[list[str]], **settings: Any
 ) -> Iterator[tuple[Translation, list[str]]]:
     """The same, each with the word alignment of each of its hypotheses as "0-0 1-2"."""
     from budgerigar.api.pairs import pharaoh
 
-    need_translator(model)
-    for lines in blocks:
-        made = list(_block(model, lines, prefix, options, total))
-        links = iter(pharaoh(model, [(one.source, h.ids) for one in made for h in one.hypotheses]))
-        for one in made:
+    sizes: deque[int] = deque()
+
+    def read() -> Iterator[list[str]]:
+        for lines in filter(None, blocks):
+            sizes.append(len(lines))
+            yield lines
+
+    made = translations(model, read(), **settings)
+    for first in made:
+        block = [first, *islice(made, sizes.popleft() - 1)]
+        pairs = [(one.source, found.ids) for one in block for found in one.hypotheses]
+        links = iter(pharaoh(model, pairs))
+        for one in block:
             yield one, list(islice(links, len(one.hypotheses)))
-
-
-def _block(
-    model: Model,
-    lines: list[str],
-    prefix: str | None,
-    options: TranslationOptions,
-    total: int | None,
-) -> Iterator[Translation]:
-    from budgerigar.generation.translation import translate_lines
-
-    read, begin = lines, prefix
-    if model.lowercase:
-        read, begin = [line.lower() for line in lines], prefix and prefix.lower()
-    made = translate_lines(
-        model.network,
-        model.tokenizer,
-        model.source_tokenizer or model.tokenizer,
-        read,
-        options,
-        prefixes=begin,
-        progress_total=total,
-    )
-    for line, translation in zip(lines, made, strict=True):
-        yield dataclasses.replace(translation, source=line)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from budgerigar.errors import UserError
 from budgerigar.generation.beam import Hypothesis, search
 from budgerigar.generation.streaming import forbidden_ids
 from budgerigar.generation.translation_options import TranslationOptions
-from budgerigar.progress import note, track
+from budgerigar.progress import Tracker, note, track
 
 if TYPE_CHECKING:
     from budgerigar.text.tokenizers import Tokenizer
@@ -74,7 +75,32 @@ def translate_lines(
     """
     options = (options or TranslationOptions()).validate()
     translator = _Translator(network, tokenizer, source_tokenizer or tokenizer, options)
-    return translator.run(iter(lines), prefixes, progress_total)
+    blocks = _chunks(iter(lines), CHUNK * options.batch_size)
+    return translator.run(blocks, prefixes, progress_total)
+
+
+def translate_blocks(
+    network: Any,
+    tokenizer: Tokenizer,
+    source_tokenizer: Tokenizer | None,
+    blocks: Iterable[Sequence[str]],
+    options: TranslationOptions | None = None,
+    *,
+    prefixes: str | Sequence[str] | None = None,
+    progress_total: int | None = None,
+    show_progress: bool = True,
+) -> Iterator[Translation]:
+    """The same for lines that come in blocks: all of a block is given out before the next is read."""
+    options = (options or TranslationOptions()).validate()
+    translator = _Translator(network, tokenizer, source_tokenizer or tokenizer, options)
+    size = CHUNK * options.batch_size
+    chunks = (chunk for block in blocks for chunk in _chunks(iter(block), size))
+    return translator.run(chunks, prefixes, progress_total, show_progress)
+
+
+def _chunks(lines: Iterator[str], size: int) -> Iterator[list[str]]:
+    while chunk := list(islice(lines, size)):
+        yield chunk
 
 
 def translate_texts(
@@ -113,12 +139,17 @@ class _Translator:
         self.forbidden[self.end_id] = False
 
     def run(
-        self, lines: Iterator[str], prefixes: str | Sequence[str] | None, total: int | None
+        self,
+        chunks: Iterator[list[str]],
+        prefixes: str | Sequence[str] | None,
+        total: int | None,
+        show_progress: bool = True,
     ) -> Iterator[Translation]:
         """Chunk by chunk."""
         done = 0
-        with track("translating", total=total, unit="lines") as job:
-            while chunk := list(islice(lines, CHUNK * self.options.batch_size)):
+        shown = track("translating", total=total, unit="lines") if show_progress else _hidden()
+        with shown as job:
+            for chunk in chunks:
                 starts = _prefixes_of(prefixes, done, len(chunk))
                 for translation in self._translated(chunk, starts, done):
                     yield translation
@@ -163,6 +194,10 @@ class _Translator:
         return TranslatedHypothesis(
             text, found.ids, found.log_probability, found.score, found.finished
         )
+
+
+def _hidden() -> AbstractContextManager[Tracker]:
+    return nullcontext(Tracker())
 
 
 def _prefixes_of(prefixes: str | Sequence[str] | None, first: int, n: int) -> list[str]:

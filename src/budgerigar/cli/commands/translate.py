@@ -92,7 +92,9 @@ def _made(
     """Each translation, with the word alignments of its hypotheses if they are asked for."""
     from budgerigar import api
 
+    shown = bool(options.out) or not (sys.stdout and sys.stdout.isatty())  # a bar among lines: no
     settings = {"prefix": options.prefix, "options": search, "total": total}
+    settings["show_progress"] = shown
     if options.alignments:
         yield from api.aligned_translations(model, blocks, **settings)
         return
