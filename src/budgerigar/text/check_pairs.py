@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from statistics import median
 
+from budgerigar.errors import UserError
 from budgerigar.text.findings import Finding, PairsReport, Places
-from budgerigar.text.reading import read_text
-
-OUTLIER = 4.0  # times the usual ratio of lengths
-SHORTEST = 10  # characters: the lengths of shorter lines say little
+from budgerigar.text.pair_files import RECORD_FILES, PairCounts, iter_lines
+from budgerigar.text.pair_lengths import OUTLIER, SHORTEST, LineLengths
+from budgerigar.text.pair_rows import json_rows, names_columns
 
 
 def check_pairs(paths: Sequence[str | Path], encoding: str | None = None) -> PairsReport:
-    """`paths`: a source and a target file, or one file with a tab between them."""
+    """`paths`: a source and a target file, or one file that holds both sides."""
     report = PairsReport(str(paths[0]), str(paths[-1]))
-    source, target, ragged = read_pairs(paths, encoding)
-    report.findings += ragged
+    read = _read(paths, encoding)
+    source, target = read.source, read.target
+    report.findings += read.findings
     report.n_pairs = min(len(source), len(target))
     ratios = [
         (len(b) + 1) / (len(a) + 1)
@@ -26,33 +29,66 @@ def check_pairs(paths: Sequence[str | Path], encoding: str | None = None) -> Pai
     ]
     report.ratio = median(ratios) if ratios else 0.0
     if len(source) != len(target):
-        report.findings.append(_unequal(source, target, report.ratio))
-    report.findings += _about_pairs(source, target, report.ratio)
+        report.findings.append(_unequal(source, target))
+    elif not ratios and not any(finding.level == "error" for finding in read.findings):
+        report.findings.append(Finding("error", "there is no pair to learn from"))
+    report.findings += _about_pairs(read, report.ratio)
     return report
 
 
-def read_pairs(
-    paths: Sequence[str | Path], encoding: str | None = None
-) -> tuple[list[str], list[str], list[Finding]]:
-    """(source lines, target lines, findings about rows without two columns)."""
+@dataclass
+class _Read:
+    """Lines of both sides, the number of the first, and findings about rows that are no pairs."""
+
+    source: list[str] = field(default_factory=list)
+    target: list[str] = field(default_factory=list)
+    first: int = 1
+    findings: list[Finding] = field(default_factory=list)
+
+
+def _read(paths: Sequence[str | Path], encoding: str | None) -> _Read:
     if len(paths) == 2:
-        return _lines(paths[0], encoding), _lines(paths[1], encoding), []
-    few, many = Places(), Places()
-    source, target = [], []
-    for number, line in enumerate(_lines(paths[0], encoding), 1):
-        columns = line.split("\t")
-        if len(columns) < 2 and line.strip():
+        return _Read(_lines(paths[0], encoding), _lines(paths[1], encoding))
+    if Path(paths[0]).suffix.lower() in RECORD_FILES:
+        return _read_records(paths[0], encoding)
+    return _read_table(paths[0], encoding)
+
+
+def _read_records(path: str | Path, encoding: str | None) -> _Read:
+    read, counts = _Read(), PairCounts()
+    try:
+        for _, source, target in json_rows(iter_lines(path, encoding), str(path), None, counts.add):
+            read.source.append(source)
+            read.target.append(target)
+    except UserError as error:
+        read.findings.append(Finding("error", str(error)))
+    read.findings += [Finding("note", words) for words in counts.notes()]
+    return read
+
+
+def _read_table(path: str | Path, encoding: str | None) -> _Read:
+    read, few, many = _Read(), Places(), Places()
+    columns = (0, 1)
+    for number, line in enumerate(iter_lines(path, encoding), 1):
+        cells = line.split("\t")
+        if number == 1 and (named := names_columns(cells)):
+            columns, read.first = named, 2
+            said = Finding("note", "the first row names the columns: it is no pair", lines=[1])
+            read.findings.append(said)
+            continue
+        if len(cells) <= max(columns) and line.strip():
             few.add(number)
-        elif len(columns) > 2:
+        elif len(cells) > 2:
             many.add(number)
-        source.append(columns[0])
-        target.append(columns[1] if len(columns) > 1 else "")
-    found = []
+        for side, column in zip((read.source, read.target), columns, strict=True):
+            side.append(cells[column] if column < len(cells) else "")
     if few.count:
-        found.append(few.finding("error", "{n} rows have no tab", "A row is source, tab, target"))
+        advice = "A row is source, tab, target"
+        read.findings.append(few.finding("error", "{n} rows have no tab", advice))
     if many.count:
-        found.append(many.finding("warning", "{n} rows have over two columns", "Two are read"))
-    return source, target, found
+        what = "{n} rows have over two columns"
+        read.findings.append(many.finding("warning", what, "Two are read"))
+    return read
 
 
 def check_overlap(
@@ -63,18 +99,17 @@ def check_overlap(
 ) -> list[Finding]:
     """Test lines that stand in the training files too: scores on them say nothing."""
     if pairs:
-        a_source, a_target, _ = read_pairs(train, encoding)
-        b_source, b_target, _ = read_pairs(test, encoding)
-        sides = [("source", a_source, b_source), ("target", a_target, b_target)]
+        a, b = _read(train, encoding), _read(test, encoding)
+        sides, first = [("source", a.source, b.source), ("target", a.target, b.target)], b.first
     else:
         a_text = [line for path in train for line in _lines(path, encoding)]
         b_text = [line for path in test for line in _lines(path, encoding)]
-        sides = [("", a_text, b_text)]
+        sides, first = [("", a_text, b_text)], 1
     found = []
     for side, seen, asked in sides:
         known = {line.strip() for line in seen}
         places = Places()
-        for number, line in enumerate(asked, 1):
+        for number, line in enumerate(asked, first):
             # Short lines of running text ("Exeunt.") recur anywhere; whole sentences do not.
             if line.strip() in known and (pairs or len(line) >= 2 * SHORTEST) and line.strip():
                 places.add(number)
@@ -88,26 +123,27 @@ def check_overlap(
 
 def _lines(path: str | Path, encoding: str | None) -> list[str]:
     """Lines end at LF only; U+2028 and form feed are text."""
-    lines = read_text(path, encoding).split("\n")
-    return lines[:-1] if lines[-1] == "" else lines
+    return list(iter_lines(path, encoding))
 
 
-def _unequal(source: list[str], target: list[str], ratio: float) -> Finding:
+def _unequal(source: list[str], target: list[str]) -> Finding:
     what = f"the source has {len(source):,} lines, the target {len(target):,}"
     advice = "Pairs are lines of the same number"
-    for number, (a, b) in enumerate(zip(source, target, strict=False), 1):
-        if bool(a.strip()) != bool(b.strip()) or _is_outlier(a, b, ratio):
-            advice += f"; the first that does not look like a pair is line {number:,}"
-            return Finding("error", what, lines=[number], advice=advice)
+    lengths = LineLengths()
+    for pair in zip_longest(source, target):
+        lengths.add(*pair)
+    if line := lengths.suspicious_line():
+        advice += f"; the first place that does not look like pairs is at about line {line:,}"
+        return Finding("error", what, lines=[line], advice=advice)
     last = min(len(source), len(target)) + 1
     return Finding("error", what, lines=[last], advice=advice + "; all before look like pairs")
 
 
-def _about_pairs(source: list[str], target: list[str], ratio: float) -> Iterator[Finding]:
+def _about_pairs(read: _Read, ratio: float) -> Iterator[Finding]:
     blank_source, blank_target, blank_both = Places(), Places(), Places()
     copies, outliers, repeats, tabs = Places(), Places(), Places(), Places()
     seen: set[tuple[str, str]] = set()
-    for number, (a, b) in enumerate(zip(source, target, strict=False), 1):
+    for number, (a, b) in enumerate(zip(read.source, read.target, strict=False), read.first):
         has_a, has_b = bool(a.strip()), bool(b.strip())
         if not (has_a and has_b):
             (blank_both if has_a == has_b else blank_target if has_a else blank_source).add(number)

@@ -20,7 +20,7 @@ from budgerigar.text.pair_lengths import LineLengths
 from budgerigar.text.pair_rows import Row, json_rows, table_rows
 from budgerigar.text.reading import read_blocks
 
-_RECORD_FILES = {".jsonl", ".ndjson", ".json"}
+RECORD_FILES = {".jsonl", ".ndjson", ".json"}
 Advance = Callable[[int], object]
 
 
@@ -66,7 +66,7 @@ class PairFiles:
         columns = (self.columns[1], self.columns[0]) if self.columns else None
         if self.pairs and columns is None:
             columns = ("2", "1")
-            if any(path.suffix.lower() in _RECORD_FILES for path in self.pairs):
+            if any(path.suffix.lower() in RECORD_FILES for path in self.pairs):
                 columns = ("target", "source")
         return PairFiles(self.target, self.source, self.pairs, columns)
 
@@ -188,7 +188,7 @@ def _all_rows(
         yield source.name, _parallel_rows(source, target, encoding, advance)
     for path in files.pairs:
         lines = iter_lines(path, encoding, advance)
-        read = json_rows if path.suffix.lower() in _RECORD_FILES else table_rows
+        read = json_rows if path.suffix.lower() in RECORD_FILES else table_rows
         yield path.name, read(lines, str(path), files.columns, counts.add)
 
 

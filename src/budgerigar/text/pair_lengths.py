@@ -8,9 +8,13 @@ report where it first skips.
 
 from __future__ import annotations
 
+import math
 from array import array
 
 import numpy as np
+
+OUTLIER = 4.0  # times the usual ratio of lengths
+SHORTEST = 10  # characters: the lengths of shorter lines say little
 
 _MOST_LINES = 1_000_000  # whose lengths are kept: 8 bytes each of two files
 _MOST_CELLS = 8_000_000  # lines times shifts that are weighed
@@ -51,7 +55,7 @@ class LineLengths:
                 "a partner."
             )
         else:
-            where = f"The first place that does not look like pairs is about line {line:,}."
+            where = f"The first place that does not look like pairs is at about line {line:,}."
         return (
             f"{source} has {self.n_source:,} lines and {target} has {self.n_target:,}, but pairs "
             f"are lines of the same number. {where} Nothing is shifted or cut in silence: mend the "
@@ -59,12 +63,26 @@ class LineLengths:
         )
 
     def suspicious_line(self) -> int | None:
-        """The line, from 1, from which on the files do not fit; None if all that is there does."""
+        """The line, from 1, from which on the files do not fit, else the first that alone does not
+        look like a pair; None if all that is there does."""
         source = np.frombuffer(self._source, dtype=np.int32)
         target = np.frombuffer(self._target, dtype=np.int32)
         if self.n_source > self.n_target:
             source, target = target, source
-        return first_skip(source, target, abs(self.n_target - self.n_source))
+        skip = first_skip(source, target, abs(self.n_target - self.n_source))
+        return skip or _first_odd(source, target)
+
+
+def _first_odd(shorter: np.ndarray, longer: np.ndarray) -> int | None:
+    """The first line, from 1, that is blank on one side only or of an unlikely length."""
+    n = min(len(shorter), len(longer))
+    if not n:
+        return None
+    a, b = shorter[:n], longer[:n]
+    a_log, b_log = np.log(a + 1.0), np.log(b + 1.0)
+    odd = _misfits(a_log, b_log, 0, _usual(a_log, b_log)) > math.log(OUTLIER)
+    odd &= (np.maximum(a, b) >= SHORTEST) | ((a == 0) ^ (b == 0))
+    return int(np.argmax(odd)) + 1 if odd.any() else None
 
 
 def _length(line: str) -> int:
@@ -80,9 +98,7 @@ def first_skip(shorter: np.ndarray, longer: np.ndarray, n_extra: int) -> int | N
     # Where too many would have to be tried, as if all were missing in one place.
     shifts = range(n_extra + 1) if n_extra * n <= _MOST_CELLS else (0, n_extra)
     a, b = np.log(shorter + 1.0), np.log(longer + 1.0)
-    both = min(n, len(longer))
-    filled = (shorter[:both] > 0) & (longer[:both] > 0)
-    usual = float(np.median((b[:both] - a[:both])[filled])) if filled.any() else 0.0
+    usual = _usual(a, b)
     # least[i]: misfit of the best path through the first i lines that ends in this shift.
     least = np.concatenate([[0.0], np.cumsum(_misfits(a, b, 0, usual))])
     ends, origins = [least[n]], []
@@ -99,6 +115,13 @@ def first_skip(shorter: np.ndarray, longer: np.ndarray, n_extra: int) -> int | N
     for origin in reversed(origins[: int(np.argmin(ends))]):
         place = int(origin[place])
     return place + 1 if place < n else None
+
+
+def _usual(a: np.ndarray, b: np.ndarray) -> float:
+    """The median of how much longer lines of `b` are: a, b are logarithms of lengths + 1."""
+    n = min(len(a), len(b))
+    filled = (a[:n] > 0) & (b[:n] > 0)
+    return float(np.median((b[:n] - a[:n])[filled])) if filled.any() else 0.0
 
 
 def _misfits(a: np.ndarray, b: np.ndarray, shift: int, usual: float) -> np.ndarray:

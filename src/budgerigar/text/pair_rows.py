@@ -49,9 +49,8 @@ def _find_columns(
     """(source column, target column, whether this first row names them), counted from 0."""
     names = [cell.strip().casefold() for cell in cells]
     if columns is None:
-        if set(_KEYS) <= set(names):
-            return names.index("source"), names.index("target"), True
-        return 0, 1, False
+        named = names_columns(cells)
+        return (*named, True) if named else (0, 1, False)
     if all(column.isdecimal() for column in columns):
         numbers = [int(column) for column in columns]
         if min(numbers) < 1:
@@ -63,7 +62,16 @@ def _find_columns(
                 f"{name} has no column {column!r}. Its first row: {_shorten(', '.join(cells))}. "
                 "Name two of these, or give two numbers (--columns 1,2)."
             )
-    return *(names.index(column.strip().casefold()) for column in columns), True  # type: ignore[return-value]
+    source, target = (names.index(column.strip().casefold()) for column in columns)
+    return source, target, True
+
+
+def names_columns(cells: list[str]) -> tuple[int, int] | None:
+    """The columns, from 0, that a table's first row calls source and target, if it does."""
+    names = [cell.strip().casefold() for cell in cells]
+    if not set(_KEYS) <= set(names):
+        return None
+    return names.index("source"), names.index("target")
 
 
 def _too_few(name: str, number: int, cells: list[str], wanted: int) -> str:
