@@ -1,7 +1,7 @@
 # make install | demo | test | test-slow | check. Each makes the environment (.venv) first.
 #
 #   make install TORCH_INDEX=URL   takes torch from another package index (the README gives the sizes)
-#   make demo DEMO=--quick         the word game only
+#   make demo DEMO=--quick         the word game and the translation only
 #   make test PYTHON=python3.12    another Python (3.11 or later)
 
 TORCH_INDEX ?=

@@ -156,7 +156,7 @@ def test_the_answer_follows_the_prefix() -> None:
 
 
 @pytest.mark.slow
-def test_the_word_game_from_start_to_end(tmp_path: Path) -> None:
+def test_the_word_game_and_the_translation_from_start_to_end(tmp_path: Path) -> None:
     from budgerigar.experiments.demo import demo
 
     on, out = screen(100)
@@ -165,13 +165,19 @@ def test_the_word_game_from_start_to_end(tmp_path: Path) -> None:
     results = {name: float(result.rstrip("%")) for name, result, _ in summary.rows}
     assert results["word game: GPT"] >= 95
     assert results["word game: n-gram"] <= 15
+    assert results["translation: unseen sentences"] >= 98
+    assert results["translation: alignment error rate"] <= 20
+    assert results["translation: “budgerigar”"] >= 95
+    assert "“Xuanyuan has a budgerigar”. That is right." in text
+    assert "Nobody told it" in text
+    assert "What to write it knows from the source" in text
     assert "\x1b" not in text
     assert all(path.stat().st_size > 5_000 for path in summary.pictures)
     assert "budgie train your.txt" in text
     again, out_again = screen(100)
     second = demo(quick=True, folder=tmp_path, screen=again, threads=1)
     assert "earlier demo" in out_again.getvalue()
-    assert second.rows[1][1] == summary.rows[1][1]
+    assert [row[:2] for row in second.rows] == [row[:2] for row in summary.rows]
 
 
 def test_without_a_network_the_real_text_is_left_out(
@@ -191,8 +197,8 @@ def test_without_a_network_the_real_text_is_left_out(
     assert "could not be fetched, so this part is left out" in out.getvalue()
     assert "there is no network" in out.getvalue()
     _closing(on, summary, tmp_path, quick=False)
-    closing = out.getvalue().split("Three commands")[1]
+    closing = out.getvalue().split("Four commands")[1]
     commands = [line.split() for line in closing.split("\n") if line.startswith("  budgie")]
     assert commands[0] == ["budgie", "train", "your.txt"]
-    assert len(commands) == 3
+    assert len(commands) == 4
     assert "demo-shakespeare" not in closing

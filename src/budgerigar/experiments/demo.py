@@ -1,4 +1,5 @@
-"""`budgie demo`: the word game, the head that wins it, then a real text. Read it from top to bottom.
+"""`budgie demo`: a word game and the head that wins it, a translation, a real text. Read it from top
+to bottom.
 
 Each part keeps its run under runs/demo-*; a part that is finished is shown again, one that was
 stopped goes on. Nothing here waits for a key; off a terminal the frames become lines of a log.
@@ -32,6 +33,13 @@ PLAN = (
     ),
     (
         "2",
+        "A translation, less than a minute",
+        "A Transformer learns Chinese to English from sentence pairs, and writes the English of a "
+        "sentence that it has never read, word by word. What it looks at meanwhile turns out to be "
+        "an alignment of the words; and without the source it can only guess.",
+    ),
+    (
+        "3",
         "A real text, about four minutes",
         "The same kind of model learns to write like Shakespeare, one character at a time, past "
         "the best that counting can do.",
@@ -57,8 +65,9 @@ def demo(
     threads: int | str | None = None,
     screen: Screen | None = None,
 ) -> Summary:
-    """Run all parts; `quick`: the word game only. Raises KeyboardInterrupt when it is stopped."""
+    """Run all parts; `quick`: not the real text. Raises KeyboardInterrupt when it is stopped."""
     from budgerigar.experiments.demo_text import real_text
+    from budgerigar.experiments.demo_translation import translation
     from budgerigar.experiments.demo_words import word_game
 
     screen = screen or Screen()
@@ -69,6 +78,7 @@ def demo(
     with _remarks_off():
         try:
             word_game(screen, folder / "demo-words", settings, summary, started)
+            translation(screen, folder / "demo-translation", settings, summary)
             if not quick:
                 real_text(screen, folder / "demo-shakespeare", settings, summary)
         except StoppedError as stop:
@@ -82,7 +92,7 @@ def _opening(screen: Screen, quick: bool) -> None:
     """One screen: what will happen, how long it takes, how to stop."""
     screen.heading("Budgerigar")
     screen.say(OPENING)
-    for number, title, text in PLAN[:1] if quick else PLAN:
+    for number, title, text in PLAN[:2] if quick else PLAN:
         screen.show(Text(f"{number}  {title}", style="bold"), Text(text, style="dim"))
     screen.say("Stop any time with Ctrl-C: the next start goes on where it stopped.")
 
@@ -99,7 +109,7 @@ def _remarks_off() -> Iterator[None]:
 
 
 def _closing(screen: Screen, summary: Summary, folder: Path, quick: bool) -> None:
-    """A table, the pictures, three commands to type next."""
+    """A table, the pictures, four commands to type next."""
     screen.heading("What you have seen")
     if summary.rows:
         screen.show(results_table([("", "result", "how"), *summary.rows]))
@@ -112,22 +122,26 @@ def _closing(screen: Screen, summary: Summary, folder: Path, quick: bool) -> Non
         for path in summary.pictures:
             screen.line(f"  {path}")
         screen.line("")
-    screen.line(Text("Three commands to type next", style="bold"))
+    screen.line(Text("Four commands to type next", style="bold"))
     words = folder / "demo-words"
     look = f'budgie look {words} "Xuanyuan has a budgerigar ; it has green feathers ."'
     if summary.writer is not None:
-        third = (f'budgie generate {summary.writer} "ROMEO:"', "let it write")
+        last = (f'budgie generate {summary.writer} "ROMEO:"', "let it write")
     elif quick:
-        third = ("budgie demo", "the real text as well")
+        last = ("budgie demo", "the real text as well")
     else:
-        third = (f'budgie generate {words} "Mei has a"', "let the word game's model tell a story")
+        last = (f'budgie generate {words} "Mei has a"', "let the word game's model tell a story")
     for command, what in (
         (
             "budgie train your.txt",
             "your own text: it makes a plan, trains ten minutes, says how it did",
         ),
         (look, "any sentence: what each head looks at, in numbers"),
-        third,
+        (
+            f"budgie translate {folder / 'demo-translation'} 小梅有一只猫",
+            "translate another sentence",
+        ),
+        last,
     ):
         screen.line(Text.assemble("  ", (command, "bold green")))
         screen.line(Text(f"      {what}", style="dim"))

@@ -199,3 +199,31 @@ def results_table(rows: Sequence[Sequence[str]]) -> Any:
     for row in rows[1:]:
         table.add_row(*row)
     return table
+
+
+def alignment_grid(
+    weights: Any, rows: Sequence[str], columns: Sequence[str], size: int = 6
+) -> Text:
+    """Weights (rows, columns) as coloured cells with their numbers, words of any width as labels.
+
+    Without colours the numbers tell; next to nothing is a dot.
+    """
+    broad = max((cell_len(name) for name in rows), default=1)
+    sizes = [max(size, cell_len(name) + 2) for name in columns]
+    text = Text("  " + " " * broad + "  ")
+    for name, room in zip(columns, sizes, strict=True):
+        text.append(_centred(name, room))
+    for row, name in enumerate(rows):
+        text.append("\n  " + " " * (broad - cell_len(name)) + name + "  ", "bold")
+        for column, room in enumerate(sizes):
+            weight = float(weights[row][column])
+            background = viridis(min(max(weight, 0.0), 1.0))
+            number = "·" if weight < 0.005 else f"{weight:.2f}"
+            style = Style(color=_rgb(ink(background)), bgcolor=_rgb(background))
+            text.append(_centred(number, room), style)
+    return text
+
+
+def _centred(text: str, room: int) -> str:
+    left = (room - cell_len(text)) // 2
+    return " " * left + text + " " * (room - cell_len(text) - left)

@@ -29,10 +29,10 @@ LOOKED_AT = "ROMEO:\nBut soft, what light through yonder window breaks?"
 
 
 def real_text(screen: Screen, folder: Path, settings: Mapping[str, Any], summary: Summary) -> None:
-    """The whole second part; without a network it says so and is skipped."""
+    """The whole third part; without a network it says so and is skipped."""
     from budgerigar.training.recipe import load_recipe, override
 
-    screen.heading("2  A real text")
+    screen.heading("3  A real text")
     recipe = override(
         load_recipe("shakespeare"),
         {"corpus": "shakespeare", "sample_every": 0, "validation_fraction": HELD_OUT, **settings},
