@@ -11,6 +11,7 @@ from budgerigar.errors import UserError
 from budgerigar.layers.config import TransformerConfig
 from budgerigar.training import memory
 from budgerigar.training.memory import check_memory, memory_of
+from budgerigar.training.recipe import TrainingRecipe
 from budgerigar.training.run import train
 
 
@@ -32,9 +33,9 @@ def test_the_limit_is_the_whole_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     cpu = torch.device("cpu")
     there = memory_of(cpu)
     assert there is None or there > 2**28
-    check_memory(config, 1, cpu)
+    check_memory(config, TrainingRecipe(batch_size=1), cpu)
     monkeypatch.setattr(memory, "memory_of", lambda device: 1000)
     with pytest.raises(UserError, match="batch-size"):
-        check_memory(config, 1, cpu)
+        check_memory(config, TrainingRecipe(batch_size=1), cpu)
     monkeypatch.setattr(memory, "memory_of", lambda device: None)
-    check_memory(config, 10**9, cpu)
+    check_memory(config, TrainingRecipe(batch_size=10**9), cpu)

@@ -56,6 +56,8 @@ class Evaluation:
     """scored tokens whose kind never occurs in the training text (asked for with `seen`)"""
     nats_unseen: float | None = None
     """their part of `nats`"""
+    bleu: float | None = None
+    """of greedy translations, where pairs were evaluated during training"""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""

@@ -1,7 +1,7 @@
 """A run is a folder that is enough to run by itself.
 
 config.json         format_version, kind, model (every dial), text (documents, sources by SHA-256)
-tokenizer.json      the vocabulary
+tokenizer.json      the vocabulary (with two: the target's, and the source's as source_tokenizer.json)
 model.safetensors   the best weights by validation
 recipe.toml         everything that was asked for, resolved
 metrics.jsonl       one line per measurement
@@ -29,6 +29,7 @@ from budgerigar.formats.tensors import (
 from budgerigar.models.configs import NgramConfig, config_from_dict, config_to_dict
 
 FORMAT_VERSION = 1
+SOURCE_PREFIX = "source_"  # of the files of a source's own tokenizer
 RUNS = Path("runs")
 
 
@@ -41,6 +42,9 @@ class Loaded:
     config: dict[str, Any]
     recipe: dict[str, Any] | None
     folder: Path
+    source_tokenizer: Any = (
+        None  # of an encoder-decoder; the same object where there is one vocabulary
+    )
 
 
 class RunFolder:
@@ -55,7 +59,12 @@ class RunFolder:
 
     @classmethod
     def create(
-        cls, path: Path, config: dict[str, Any], recipe_toml: str, tokenizer: Any
+        cls,
+        path: Path,
+        config: dict[str, Any],
+        recipe_toml: str,
+        tokenizer: Any,
+        source_tokenizer: Any = None,
     ) -> RunFolder:
         """Make a new run folder; it appears whole or not at all.
 
@@ -69,7 +78,7 @@ class RunFolder:
         with folder_aside(path, f"make the run folder {path}") as aside:
             _write_config(aside / "config.json", config)
             (aside / "recipe.toml").write_text(recipe_toml, encoding="utf-8", newline="\n")
-            tokenizer.save(aside)
+            save_tokenizers(aside, tokenizer, source_tokenizer)
         return cls(path)
 
     @staticmethod
@@ -129,7 +138,7 @@ class RunFolder:
 
 
 def make_config(model_config: Any, text: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """The content of a config.json: `model_config` is a TransformerConfig or an NgramConfig."""
+    """The content of a config.json: `model_config` is one of models.configs.KINDS."""
     model = config_to_dict(model_config)
     return {
         "format_version": FORMAT_VERSION,
@@ -140,12 +149,37 @@ def make_config(model_config: Any, text: dict[str, Any], **more: Any) -> dict[st
     }
 
 
+def save_tokenizers(folder: Path, tokenizer: Any, source_tokenizer: Any = None) -> None:
+    """Write the tokenizer, and beside it the source's where the source has one of its own."""
+    tokenizer.save(folder)
+    if has_own(tokenizer, source_tokenizer):
+        source_tokenizer.save(folder, SOURCE_PREFIX)
+
+
+def has_own(tokenizer: Any, source_tokenizer: Any) -> bool:
+    """Whether the source is read with another vocabulary than the target's."""
+    if source_tokenizer is None or source_tokenizer is tokenizer:
+        return False
+    return bool(source_tokenizer.fingerprint != tokenizer.fingerprint)
+
+
+def load_tokenizers(folder: Path) -> tuple[Any, Any]:
+    """(tokenizer, source's tokenizer) of a run folder; the same object where there is only one."""
+    from budgerigar.text.tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.load(folder)
+    if not (Path(folder) / f"{SOURCE_PREFIX}tokenizer.json").is_file():
+        return tokenizer, tokenizer
+    return tokenizer, Tokenizer.load(folder, SOURCE_PREFIX)
+
+
 def save_model(
     folder: Path,
     network: Any,
     tokenizer: Any,
     config: dict[str, Any],
     extra: dict[str, str] | None = None,
+    source_tokenizer: Any = None,
 ) -> None:
     """Write all a model needs to run into `folder`: weights, tokenizer, config.
 
@@ -154,7 +188,7 @@ def save_model(
     folder = Path(folder)
     with disk_errors(f"make the folder {folder}"):
         folder.mkdir(parents=True, exist_ok=True)
-    tokenizer.save(folder)
+    save_tokenizers(folder, tokenizer, source_tokenizer)
     save_weights(folder, network, extra)
     _write_config(folder / "config.json", config)
 
@@ -223,8 +257,6 @@ def load_model(path: str | Path, device: str = "cpu") -> Loaded:
     Raises:
         UserError: names the file that is missing, damaged or does not fit the others.
     """
-    from budgerigar.text.tokenizers import Tokenizer
-
     folder = resolve_run(path)
     run = RunFolder.open(folder)
     config = run.config()
@@ -236,9 +268,9 @@ def load_model(path: str | Path, device: str = "cpu") -> Loaded:
             else ""
         )
         raise UserError(f"{folder} lacks {' and '.join(missing)}.{hint}")
-    tokenizer = Tokenizer.load(folder)
+    tokenizer, source_tokenizer = load_tokenizers(folder)
     network = load_network(folder, config, device)
-    return Loaded(network, tokenizer, config, run.recipe(), folder)
+    return Loaded(network, tokenizer, config, run.recipe(), folder, source_tokenizer)
 
 
 def load_network(folder: Path, config: dict[str, Any], device: str = "cpu") -> Any:

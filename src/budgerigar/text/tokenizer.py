@@ -133,8 +133,8 @@ class Tokenizer:
         """A copy that knows which pieces training has never seen, bool (V,)."""
         return Tokenizer(self.kind, self.backend, never_seen.astype(bool))
 
-    def save(self, folder: str | Path) -> None:
-        """Write `tokenizer.json` and `tokenizer_extras.json` into `folder`."""
+    def save(self, folder: str | Path, prefix: str = "") -> None:
+        """Write `tokenizer.json` and `tokenizer_extras.json` into `folder`, named with `prefix`."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         extras = {
@@ -142,21 +142,24 @@ class Tokenizer:
             "kind": self.kind,
             "never_seen": _runs(self.never_seen),
         }
-        (folder / "tokenizer.json").write_text(self.backend.to_str(pretty=True), encoding="utf-8")
-        (folder / "tokenizer_extras.json").write_text(json.dumps(extras), encoding="utf-8")
+        text = self.backend.to_str(pretty=True)
+        (folder / f"{prefix}tokenizer.json").write_text(text, encoding="utf-8")
+        (folder / f"{prefix}tokenizer_extras.json").write_text(json.dumps(extras), encoding="utf-8")
 
     @classmethod
-    def load(cls, folder: str | Path) -> Tokenizer:
+    def load(cls, folder: str | Path, prefix: str = "") -> Tokenizer:
         """Read what `save` wrote. Raises `UserError` if it is missing or damaged."""
         folder = Path(folder)
         try:
-            extras = json.loads((folder / "tokenizer_extras.json").read_text(encoding="utf-8"))
+            beside = folder / f"{prefix}tokenizer_extras.json"
+            extras = json.loads(beside.read_text(encoding="utf-8"))
             kind, runs = extras["kind"], extras["never_seen"]
-            backend = Backend.from_file(str(folder / "tokenizer.json"))
+            backend = Backend.from_file(str(folder / f"{prefix}tokenizer.json"))
         except Exception as error:  # `tokenizers` raises nothing more special than Exception
             raise UserError(
-                f"{folder} holds no tokenizer that can be read ({error}). It needs tokenizer.json "
-                "and tokenizer_extras.json, as a finished run has them."
+                f"{folder} holds no tokenizer that can be read ({error}). It needs "
+                f"{prefix}tokenizer.json and {prefix}tokenizer_extras.json, as a finished run has "
+                "them."
             ) from None
         never_seen = np.zeros(backend.get_vocab_size(with_added_tokens=True), dtype=bool)
         for start, stop in runs:

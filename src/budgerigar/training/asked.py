@@ -8,6 +8,7 @@ from typing import Any
 
 from budgerigar.errors import UserError
 from budgerigar.layers.config import TransformerConfig
+from budgerigar.training.given import Given
 from budgerigar.training.recipe import Recipe
 
 # Settings that matter only beside another one: (names, that setting, its values, in words).
@@ -27,13 +28,37 @@ ONLY_WITH: tuple[tuple[str, str, tuple[Any, ...], str], ...] = (
     ("init_std", "initialisation", ("normal", "depth-scaled", "zero-output"),
      "initialisation normal, depth-scaled or zero-output"),
     ("head_learning_rate", "tied_embeddings", (False,), "an output layer of its own"),
-    ("n_encoder_layers n_decoder_layers shared_embeddings source_vocab_size", "assembly",
+    ("n_encoder_layers n_decoder_layers shared_embeddings", "assembly",
      ("encoder-decoder",), "an encoder-decoder"),
+    ("source_tokenizer source_vocab_size", "vocabulary", ("separate",), "vocabulary separate"),
 )  # fmt: skip
 
 
-def refuse_untrainable(recipe: Recipe) -> None:
-    """Raise a `UserError` for a model that cannot learn to predict the next token of a text."""
+# Settings of one kind of text alone.
+PAIRS_ONLY = (
+    "source_language target_language vocabulary source_tokenizer columns lowercase mix batch_tokens "
+    "bleu_sentences best_by"
+)
+TEXTS_ONLY = "batch_size window_order documents evaluation_tokens sample_tokens baselines"
+
+
+def refuse_untrainable(recipe: Recipe, given: Given | None = None) -> None:
+    """Raise a `UserError` for a model that cannot learn from what it is given."""
+    given = given or Given()
+    if recipe.reads_pairs:
+        if given.text_files:
+            raise UserError(
+                f"{given.text_files[0]} is one text, and an encoder-decoder learns from sentence "
+                "pairs. Give --source FILE and --target FILE, or --pairs FILE; a decoder-only model "
+                "learns from a text."
+            )
+        return
+    if given.has_pairs:
+        raise UserError(
+            f"Sentence pairs are for a model that reads a source and writes a target, and this one "
+            f"is {recipe.model.get('assembly', recipe.kind)}. Leave --recipe out for a planned one, "
+            "or choose an encoder-decoder (--recipe multi30k, --assembly encoder-decoder)."
+        )
     assembly = recipe.model.get("assembly", "decoder-only")
     if assembly != "decoder-only":
         raise UserError(
@@ -56,8 +81,10 @@ def without_effect(recipe: Recipe, given: Iterable[str], has_files: bool) -> lis
             continue
         remarks += [_remark(name, words) for name in dependent.split() if name in names]
     if has_files or recipe.text.corpus != "stories":
-        stories = [n for n in ("n_stories", "language", "filler_words") if n in names]
+        stories = [n for n in ("n_stories", "language", "filler_words", "n_pairs") if n in names]
         remarks += [_remark(name, "the corpus stories") for name in stories]
+    others, words = (TEXTS_ONLY, "running text") if recipe.reads_pairs else (PAIRS_ONLY, "pairs")
+    remarks += [_remark(name, words) for name in others.split() if name in names]
     return remarks
 
 

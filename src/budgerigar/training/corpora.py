@@ -3,27 +3,44 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from budgerigar.errors import UserError
+from budgerigar.training.given import Given, Paths
+from budgerigar.training.pair_corpora import (
+    describe_pairs,
+    gather_pairs,
+    make_pair_batches,
+    vocabulary_settings,
+)
 from budgerigar.training.recipe import Recipe, TextRecipe
 
 HELD_OUT_STORIES = 500  # validation stories of the generated corpus
 
 
-def gather_corpus(text: TextRecipe, files: Sequence[str | Path] = (), tokenizer: Any = None) -> Any:
-    """The corpus that a recipe's `[text]` and `files` describe.
+def gather_corpus(
+    text: TextRecipe,
+    given: Given | Paths = (),
+    tokenizer: Any = None,
+    source_tokenizer: Any = None,
+    pairs: bool = False,
+) -> Any:
+    """The corpus that a recipe's `[text]` and the given files describe.
 
     Args:
-        tokenizer: a tokenizer to use instead of the one the recipe asks for (fine-tuning, resuming).
+        tokenizer: a tokenizer to use instead of the one the recipe asks for (fine-tuning, resuming);
+            with separate vocabularies also the source's.
+        pairs: sentence pairs, for a model that reads a source (`recipe.reads_pairs`).
 
     Raises:
         UserError: no text is named, or it cannot be read.
     """
-    if files:
-        return _from_files(text, files, tokenizer)
+    given = given if isinstance(given, Given) else Given(given)
+    if pairs:
+        return gather_pairs(text, given, tokenizer, source_tokenizer)
+    if given:
+        return _from_files(text, given.text_files, tokenizer)
     if text.corpus == "stories":
         return _from_stories(text, tokenizer)
     if text.corpus:
@@ -37,11 +54,23 @@ def gather_corpus(text: TextRecipe, files: Sequence[str | Path] = (), tokenizer:
     )
 
 
-def _from_files(text: TextRecipe, files: Sequence[str | Path], tokenizer: Any) -> Any:
+def corpus_of_run(
+    recipe: Recipe,
+    described: dict[str, Any],
+    folder: Path,
+    tokenizer: Any,
+    source_tokenizer: Any = None,
+) -> Any:
+    """The corpus of the run in `folder` again; `described` is the part `text` of its config.json."""
+    given = Given.from_described(described, folder)
+    return gather_corpus(recipe.text, given, tokenizer, source_tokenizer, recipe.reads_pairs)
+
+
+def _from_files(text: TextRecipe, files: list[Path], tokenizer: Any) -> Any:
     from budgerigar.text.corpus import prepare
 
     return prepare(
-        [Path(file) for file in files],
+        files,
         tokenizer=text.tokenizer if tokenizer is None else tokenizer,
         vocab_size=text.vocab_size if tokenizer is None else None,
         documents=text.documents,
@@ -69,21 +98,22 @@ def _from_stories(text: TextRecipe, tokenizer: Any) -> Any:
     )
 
 
-def describe_corpus(corpus: Any, files: Sequence[str | Path]) -> dict[str, Any]:
+def describe_corpus(corpus: Any, given: Given, reads_pairs: bool = False) -> dict[str, Any]:
     """What config.json keeps of a corpus: enough to find it again and to notice a change."""
     end_id = corpus.train.end_id
-    return {
+    described = {
         "documents": corpus.documents,
         "n_documents": corpus.n_documents,
         "starts_documents": end_id is not None,
         "end_id": end_id,
-        "files": [str(Path(file).resolve()) for file in files],
+        **given.described(),
         "sources": list(corpus.sources),
         "fingerprint": corpus.fingerprint,
         "train_tokens": corpus.train.n_tokens,
         "validation_tokens": corpus.validation.n_tokens,
         "notes": list(corpus.notes),
     }
+    return described | describe_pairs(corpus) if reads_pairs else described
 
 
 def files_of(described: dict[str, Any], folder: Path) -> list[str]:
@@ -92,11 +122,7 @@ def files_of(described: dict[str, Any], folder: Path) -> list[str]:
     Raises:
         UserError: names one that is gone.
     """
-    files = [str(file) for file in described.get("files", ())]
-    gone = [file for file in files if not Path(file).exists()]
-    if gone:
-        raise UserError(f"The text of {folder} is gone: there is no {gone[0]}. Put it back there.")
-    return files
+    return [str(path) for path in Given.from_described(described, folder).text_files]
 
 
 def what_changed(corpus: Any, described: dict[str, Any]) -> str | None:
@@ -122,7 +148,7 @@ def check_same_corpus(corpus: Any, described: dict[str, Any], folder: Path) -> N
     if changed:
         raise UserError(
             f"{changed} since {folder} began, so going on would not continue that run. Put the old "
-            f"text back, or start a new run from its weights: budgie train FILE --from {folder}"
+            f"text back, or start a new run from its weights: budgie train … --from {folder}"
         )
 
 
@@ -135,7 +161,17 @@ def first_tokens(store: Any, count: int, tokenizer: Any) -> Any:
     )
 
 
+def model_config(recipe: Recipe, corpus: Any) -> Any:
+    """The validated config of the recipe's model for the vocabularies of `corpus`."""
+    vocab_size = corpus.tokenizer.vocab_size
+    if not recipe.reads_pairs:
+        return recipe.model_config(vocab_size)
+    return recipe.model_config(vocab_size, **vocabulary_settings(corpus))
+
+
 def make_batches(recipe: Recipe, corpus: Any, network: Any) -> Any:
+    if recipe.reads_pairs:
+        return make_pair_batches(recipe, corpus, network)
     from budgerigar.text.batches import WindowBatches
 
     training = recipe.training
@@ -146,8 +182,11 @@ def make_batches(recipe: Recipe, corpus: Any, network: Any) -> Any:
 
 
 def measure_baselines(recipe: Recipe, corpus: Any, context_length: int) -> dict[str, float]:
-    """Losses of simple models, measured with the windows that ours is measured with."""
-    if not recipe.training.baselines:
+    """Losses of simple models, measured with the windows that ours is measured with.
+
+    None for sentence pairs: these models know no source.
+    """
+    if not recipe.training.baselines or recipe.reads_pairs:
         return {}
     from budgerigar.evaluation import baselines
 

@@ -16,10 +16,12 @@ from budgerigar.formats.run import RunFolder, load_network, save_weights
 from budgerigar.training.corpora import first_tokens, measure_baselines
 from budgerigar.training.device import Compute
 from budgerigar.training.events import untouched
-from budgerigar.training.loop import Loop, Surroundings
+from budgerigar.training.loop import Loop
+from budgerigar.training.measuring import Surroundings, measures
 from budgerigar.training.recipe import Recipe
 from budgerigar.training.report import write_report
 from budgerigar.training.signals import StopRequest
+from budgerigar.training.translating import pair_evaluator, pair_sampler
 
 
 @dataclass
@@ -30,6 +32,7 @@ class TrainedRun:
     network: Any
     tokenizer: Any
     report: dict[str, Any]
+    source_tokenizer: Any = None  # of an encoder-decoder; the same object as tokenizer where joint
 
 
 def compared(recipe: Recipe, corpus: Any, context_length: int) -> dict[str, float]:
@@ -51,13 +54,14 @@ def make_loop(
     lines: dict[str, float],
     callbacks: Iterable[Any],
 ) -> Loop:
+    pairs = recipe.reads_pairs
     around = Surroundings(
-        evaluate=_evaluator(recipe, corpus),
-        sample=_sampler(recipe, corpus),
+        evaluate=pair_evaluator(recipe, corpus) if pairs else _evaluator(recipe, corpus),
+        sample=pair_sampler(recipe, corpus) if pairs else _sampler(recipe, corpus),
         tokenizer=corpus.tokenizer,
         vocab_size=corpus.tokenizer.vocab_size,
         baselines=lines,
-        evaluated_on=_part_in_words(recipe, corpus),
+        evaluated_on="" if pairs else _part_in_words(recipe, corpus),
     )
     steps = recipe.training.steps
     assert steps is not None
@@ -121,11 +125,13 @@ def run_loop(loop: Loop, recipe: Recipe, corpus: Any, folder: RunFolder) -> Trai
         network = load_network(folder.path, folder.config(), str(loop.compute.device))
     else:
         save_weights(folder.path, network)
+    source = getattr(corpus, "source_tokenizer", None)
     report: dict[str, Any] = {
         "finished": finished,
         "step": standing.step,
         "total_steps": standing.total_steps,
         "best_loss": standing.best_loss,
+        "best_bleu": standing.best_bleu,
         "best_step": standing.best_step,
         "tokens": standing.tokens,
         "training_seconds": standing.training_seconds,
@@ -137,14 +143,14 @@ def run_loop(loop: Loop, recipe: Recipe, corpus: Any, folder: RunFolder) -> Trai
         found = _final_evaluation(loop, network)
         report["evaluation"] = dataclasses.asdict(found)
         _log_final(folder, loop, found)
-        write_report(folder.path, network, corpus.tokenizer)
-    return TrainedRun(folder.path, network.eval(), corpus.tokenizer, report)
+        write_report(folder.path, network, corpus.tokenizer, source)
+    return TrainedRun(folder.path, network.eval(), corpus.tokenizer, report, source)
 
 
 def _final_evaluation(loop: Loop, network: Any) -> Any:
     """The best weights on the whole validation split."""
     found = loop.best_evaluation
-    if found is None or loop.settings.evaluation_tokens is not None:
+    if found is None or loop.around.evaluated_on:  # along the way, on a part
         with untouched(network):
             found = loop.around.evaluate(network.eval(), True)
     return found
@@ -152,16 +158,11 @@ def _final_evaluation(loop: Loop, network: Any) -> Any:
 
 def _log_final(folder: RunFolder, loop: Loop, found: Any) -> None:
     """The number of the run: its best weights over every token of the validation split."""
-    entry = {
-        "kind": "final",
-        "step": loop.standing.best_step,
-        "loss": found.nats_per_token,
-        "bits_per_byte": found.bits_per_byte,
-        "n_tokens": found.n_tokens,
-    }
+    entry = {"kind": "final", "step": loop.standing.best_step, **measures(found)}
     append_metrics(folder.metrics_path, entry)
+    bleu = "" if found.bleu is None else f", BLEU {found.bleu:.2f}"
     progress.note(
         f"the weights of step {loop.standing.best_step:,} are kept; over all {found.n_tokens:,} "
         f"validation tokens their loss is {found.nats_per_token:.4f} nats per token, "
-        f"{found.bits_per_byte:.3f} bits per byte"
+        f"{found.bits_per_byte:.3f} bits per byte{bleu}"
     )

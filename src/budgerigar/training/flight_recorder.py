@@ -155,9 +155,7 @@ def _tokens_of(batch: MicroBatch, row: int) -> Tensor:
     return tokens[row][batch.targets[row] != IGNORED]
 
 
-def _forward_values(
-    network: nn.Module, batch: MicroBatch
-) -> tuple[list[str], dict[str, Tensor]]:
+def _forward_values(network: nn.Module, batch: MicroBatch) -> tuple[list[str], dict[str, Tensor]]:
     """Every module's output by the module's name, in the order of computation, and the logits."""
     values: dict[str, Tensor] = {}
 

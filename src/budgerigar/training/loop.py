@@ -25,7 +25,12 @@ from budgerigar.training.device import Compute
 from budgerigar.training.events import StepEvent, Watchers, untouched
 from budgerigar.training.flight_recorder import FlightReport, SpikeWatch, examine, spoilt
 from budgerigar.training.measuring import Surroundings, best_in_words, evaluate, sample
-from budgerigar.training.objective import Losses, MicroBatch, accumulate_gradients, next_micro_batches
+from budgerigar.training.objective import (
+    Losses,
+    MicroBatch,
+    accumulate_gradients,
+    next_micro_batches,
+)
 from budgerigar.training.optimizers import Optimizers
 from budgerigar.training.pace import Pace
 from budgerigar.training.progress_state import (
@@ -45,7 +50,7 @@ from budgerigar.training.timing import StepTimer, choose_threads, usable_cores
 def width_of(network: nn.Module) -> int:
     """D of the paper's schedule: the width of the model's stream."""
     config: Any = network.config
-    return int(getattr(config, "d_model", None) or getattr(config, "d_hidden", 1))
+    return int(getattr(config, "d_model", getattr(config, "d_hidden", 1)))
 
 
 class Loop:

@@ -79,7 +79,7 @@ def _judge(standing: Standing, found: Any, settings: TrainingRecipe) -> bool:
     if standing.best_loss is None:
         is_best = True
     elif settings.best_by == "bleu" and bleu is not None and standing.best_bleu is not None:
-        is_best = bleu > standing.best_bleu
+        is_best = (bleu, -loss) > (standing.best_bleu, -standing.best_loss)
     else:
         is_best = loss < standing.best_loss
     if is_best:

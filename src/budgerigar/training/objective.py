@@ -90,7 +90,9 @@ class _TokenLosses(torch.autograd.Function):
             mixed = (1.0 - smoothing) * own + smoothing * logits.mean(1)
             smoothed = weight * torch.where(scored, totals - mixed, nothing).sum()
         if needed:
-            gradient.scatter_add_(1, own_ids, gradient.new_full((rows, 1), weight * (smoothing - 1)))
+            gradient.scatter_add_(
+                1, own_ids, gradient.new_full((rows, 1), weight * (smoothing - 1))
+            )
             gradient.index_fill_(0, torch.nonzero(~scored).squeeze(1), 0.0)
         context.gradient = gradient
         context.mark_non_differentiable(true)

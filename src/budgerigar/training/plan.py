@@ -7,9 +7,8 @@ about a second. Each decision is kept with its reason; `Plan.text()` is what the
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from budgerigar.errors import UserError
@@ -17,6 +16,7 @@ from budgerigar.training.asked import refuse_untrainable
 from budgerigar.training.corpora import gather_corpus, make_batches, measure_baselines
 from budgerigar.training.device import choose_compute
 from budgerigar.training.forecast import expected_loss, measure_speed
+from budgerigar.training.given import Given, Paths
 from budgerigar.training.memory import check_memory
 from budgerigar.training.recipe import FROM_TEXT, Recipe, flat, load_recipe, override
 from budgerigar.training.timing import SHARE_FOR_STEPS, settle_threads, steps_for_minutes
@@ -76,7 +76,7 @@ class Plan:
 
 
 def make_plan(
-    files: Sequence[str | Path] = (),
+    files: Given | Paths = (),
     *,
     corpus: Any = None,
     minutes: float | None = None,
@@ -86,7 +86,7 @@ def make_plan(
     """Decide everything that `settings` leave open.
 
     Args:
-        files: the text; or `corpus`, one prepared already.
+        files: the text, or a `Given`; or `corpus`, one prepared already.
         minutes: time budget; None: 10.
         settings: what the user has decided, as `recipe.override` takes it.
         start_from: a `Loaded` run whose vocabulary and shape are kept.
@@ -96,10 +96,11 @@ def make_plan(
     """
     budget = minutes if minutes is not None else DEFAULT_MINUTES
     base = override(_base_recipe(), settings)
-    refuse_untrainable(base)
+    given = files if isinstance(files, Given) else Given(files)
+    refuse_untrainable(base, given)
     if corpus is None:
         tokenizer = None if start_from is None else start_from.tokenizer
-        corpus = gather_corpus(base.text, files, tokenizer)
+        corpus = gather_corpus(base.text, given, tokenizer)
     if corpus.train.n_tokens < 2:
         raise UserError(
             f"The text has only {corpus.train.n_tokens} tokens to train on; at least 2 are needed "
@@ -218,7 +219,7 @@ def _settled(
 
     config = recipe.model_config(corpus.tokenizer.vocab_size)
     compute = choose_compute(recipe.training)
-    check_memory(config, recipe.training.batch_size, compute.device)
+    check_memory(config, recipe.training, compute.device)
     network = models.build(config, seed=recipe.training.seed).to(compute.device)
     batches = make_batches(recipe, corpus, network)
     t = recipe.training

@@ -8,9 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Schedule = Literal[
-    "constant", "cosine", "linear", "inverse-sqrt", "vaswani", "warmup-stable-decay"
-]
+Schedule = Literal["constant", "cosine", "linear", "inverse-sqrt", "vaswani", "warmup-stable-decay"]
 
 
 @dataclass(frozen=True)

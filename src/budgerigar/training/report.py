@@ -32,7 +32,9 @@ details { margin: .5rem 0 } iframe { border: 0; width: 100% }
 """
 
 
-def write_report(folder: Path, network: Any = None, tokenizer: Any = None) -> Path:
+def write_report(
+    folder: Path, network: Any = None, tokenizer: Any = None, source_tokenizer: Any = None
+) -> Path:
     """Write report.html into a run folder; with a network, it has a heat map too."""
     page = report_html(folder, network, tokenizer)
     write_text(Path(folder) / "report.html", page)
@@ -164,7 +166,12 @@ def _heat_map(
 ) -> str:
     """Every head's weights over the last sample's first words."""
     texts = [e["text"] for e in entries if e["kind"] == "sample" and e["text"].strip()]
-    if network is None or not texts or config["kind"] != "transformer":
+    if (
+        network is None
+        or not texts
+        or config["kind"] != "transformer"
+        or config["text"].get("pairs")
+    ):
         return ""
     from budgerigar.inspection.html import frame
     from budgerigar.inspection.traces import trace

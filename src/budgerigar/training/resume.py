@@ -14,8 +14,8 @@ from budgerigar.errors import UserError
 from budgerigar.formats.atomic import write_text
 from budgerigar.formats.checkpoints import Checkpoint, read_latest_checkpoint
 from budgerigar.formats.metrics import append_metrics, cut_metrics, read_metrics
-from budgerigar.formats.run import RunFolder, load_model
-from budgerigar.training.corpora import check_same_corpus, files_of, gather_corpus, make_batches
+from budgerigar.formats.run import RunFolder, load_model, load_tokenizers
+from budgerigar.training.corpora import check_same_corpus, corpus_of_run, make_batches
 from budgerigar.training.device import Compute, choose_compute
 from budgerigar.training.finish import TrainedRun, compared, make_loop, run_loop
 from budgerigar.training.recipe import Recipe, override, recipe_from_dict, to_toml
@@ -34,7 +34,6 @@ def resume_run(
 ) -> TrainedRun:
     from budgerigar import models
     from budgerigar.models.configs import config_from_dict
-    from budgerigar.text.tokenizers import Tokenizer
 
     folder = RunFolder.open(path)
     config = folder.config()
@@ -43,8 +42,7 @@ def resume_run(
         checkpoint = read_latest_checkpoint(path)
         text = config.get("text", {})
         if corpus is None:
-            tokenizer = Tokenizer.load(path)
-            corpus = gather_corpus(recipe.text, files_of(text, path), tokenizer)
+            corpus = corpus_of_run(recipe, text, path, *load_tokenizers(path))
         check_same_corpus(corpus, text, path)
         network = models.build(config_from_dict(config["model"]), seed=recipe.training.seed)
         if checkpoint is None and config.get("started_from"):

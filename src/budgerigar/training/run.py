@@ -17,7 +17,6 @@ from budgerigar.formats.run import (
     RUNS,
     Loaded,
     RunFolder,
-    load_model,
     make_config,
     resolve_run,
     save_weights,
@@ -27,18 +26,25 @@ from budgerigar.training.corpora import (
     describe_corpus,
     gather_corpus,
     make_batches,
+    model_config,
 )
 from budgerigar.training.device import Compute, choose_compute
+from budgerigar.training.fine_tuning import (
+    check_fits,
+    continue_from,
+    load_base,
+    with_vocabularies,
+)
 from budgerigar.training.finish import TrainedRun, compared, make_loop, run_loop
+from budgerigar.training.given import Given, Paths
 from budgerigar.training.memory import check_memory
-from budgerigar.training.plan import Plan, make_plan, shape_of
+from budgerigar.training.plan import Plan, make_plan
 from budgerigar.training.recipe import (
     Recipe,
     flat,
     load_recipe,
     override,
     recipe_from_dict,
-    settings_of,
     to_toml,
 )
 from budgerigar.training.report import write_report
@@ -57,6 +63,7 @@ def train(
     resume: str | Path | None = None,
     start_from: str | Path | None = None,
     callbacks: Iterable[Any] = (),
+    **pair_files: Paths,
 ) -> TrainedRun:
     """Train a model and keep everything of it in a run folder.
 
@@ -64,6 +71,8 @@ def train(
         recipe: a `Recipe`, the name of one in the package, or a TOML file; None plans one for the
             text and this machine (see plan.py).
         files: text files; or `corpus`, one prepared already; or the recipe's own corpus.
+        pair_files: sentence pairs instead: `source` and `target` (parallel files) or `pairs` (files
+            with both sides), and validation_source, validation_target, validation_pairs.
         out: the run folder to make; None: runs/<name>-<n>.
         minutes: time budget; sets the number of steps by measuring this machine.
         settings: changes to the recipe, as `recipe.override` takes them.
@@ -77,7 +86,15 @@ def train(
     with torch.random.fork_rng(devices=_cuda_devices()):
         if resume is not None:
             return resume_run(resolve_run(resume), corpus, settings, callbacks)
-        return _start(recipe, files, corpus, out, minutes, settings, start_from, callbacks)
+        given = _given(files, pair_files)
+        return _start(recipe, given, corpus, out, minutes, settings, start_from, callbacks)
+
+
+def _given(files: Paths, pair_files: Mapping[str, Paths]) -> Given:
+    unknown = [name for name in pair_files if name not in Given.__dataclass_fields__]
+    if unknown:
+        raise TypeError(f"train() has no argument {unknown[0]!r}")
+    return Given(files, **pair_files)
 
 
 # -- a new run ---------------------------------------------------------------------------------
@@ -85,7 +102,7 @@ def train(
 
 def _start(
     recipe: Recipe | str | Path | None,
-    files: Sequence[str | Path],
+    given: Given,
     corpus: Any,
     out: str | Path | None,
     minutes: float | None,
@@ -95,47 +112,30 @@ def _start(
 ) -> TrainedRun:
     if out is not None and Path(out).exists():
         RunFolder.refuse_existing(Path(out))
-    files = [files] if isinstance(files, str | Path) else list(files)
     minutes, settings = _budget(minutes, settings)
-    base = None if start_from is None else _base(resolve_run(start_from), settings)
+    base = None if start_from is None else load_base(resolve_run(start_from), settings)
     plan: Plan | None = None
     if recipe is None:
-        plan = _planned(files, corpus, minutes, settings, base)
+        plan = _planned(given, corpus, minutes, settings, base)
         recipe, corpus = plan.recipe, plan.corpus
     else:
         recipe = override(_as_recipe(recipe), settings)
-        refuse_untrainable(recipe)
+        refuse_untrainable(recipe, given)
         if minutes is not None:
             recipe = recipe.replace(training={"minutes": minutes, "steps": None})
+    if base is not None:
+        check_fits(base, recipe)
+        recipe = with_vocabularies(recipe, base)
     if corpus is None:
-        tokenizer = None if base is None else base.tokenizer
-        corpus = gather_corpus(recipe.text, files, tokenizer)
+        kept = (None, None) if base is None else (base.tokenizer, base.source_tokenizer)
+        corpus = gather_corpus(recipe.text, given, *kept, recipe.reads_pairs)
     if plan is None:
         _say(corpus.notes)
-    _say(without_effect(recipe, flat(settings), bool(files)))
-    folder = Path(out) if out is not None else next_folder(_name_of(recipe, files))
+    _say(without_effect(recipe, flat(settings), bool(given)))
+    folder = Path(out) if out is not None else next_folder(_name_of(recipe, given))
     if recipe.kind == "ngram":
-        return _count(recipe, corpus, files, folder)
-    return _train_network(recipe, corpus, files, folder, base, plan, callbacks)
-
-
-def _base(path: Path, settings: Mapping[str, Any]) -> Loaded:
-    """The run to begin with; refuses settings that would make its weights another model's."""
-    base = load_model(path)
-    if base.config["kind"] != "transformer":
-        raise UserError(
-            f"{path} is an n-gram: it was counted, not trained, so there are no weights to start "
-            "from."
-        )
-    kept = dict.fromkeys(settings_of("transformer")) | dict(base.config["model"])
-    kept |= {"tokenizer": base.tokenizer.kind, "vocab_size": base.tokenizer.vocab_size}
-    clash = [n for n, v in flat(settings).items() if n in kept and v not in (kept[n], "auto")]
-    if clash:
-        raise UserError(
-            f"{', '.join(clash)} cannot be given here: training goes on from {path} (--from), "
-            "whose shape and vocabulary are kept. Leave it out, or train a new model."
-        )
-    return base
+        return _count(recipe, corpus, given, folder)
+    return _train_network(recipe, corpus, given, folder, base, plan, callbacks)
 
 
 def _budget(
@@ -155,13 +155,13 @@ def _as_recipe(recipe: Recipe | str | Path) -> Recipe:
 
 
 def _planned(
-    files: Sequence[str | Path],
+    given: Given,
     corpus: Any,
     minutes: float | None,
     settings: Mapping[str, Any] | None,
     base: Loaded | None,
 ) -> Plan:
-    plan = make_plan(files, corpus=corpus, minutes=minutes, settings=settings, start_from=base)
+    plan = make_plan(given, corpus=corpus, minutes=minutes, settings=settings, start_from=base)
     _say(plan.corpus.notes)
     progress.note(plan.text())
     return plan
@@ -180,15 +180,15 @@ def next_folder(name: str) -> Path:
     return RUNS / f"{name}-{number}"
 
 
-def _name_of(recipe: Recipe, files: Sequence[str | Path]) -> str:
-    name = Path(files[0]).stem if files else recipe.text.corpus or recipe.kind
+def _name_of(recipe: Recipe, given: Given) -> str:
+    name = given.stem or recipe.text.corpus or recipe.kind
     return "".join(c if c.isalnum() or c in "-_." else "-" for c in name).strip("-.") or "run"
 
 
 def _train_network(
     recipe: Recipe,
     corpus: Any,
-    files: Sequence[str | Path],
+    given: Given,
     path: Path,
     base: Loaded | None,
     plan: Plan | None,
@@ -198,11 +198,11 @@ def _train_network(
 
     compute = choose_compute(recipe.training)
     if base is not None:
-        recipe, network = _continued(recipe, corpus, base)
+        recipe, network = continue_from(recipe, corpus, base)
     else:
-        recipe = fit_context(recipe, corpus)
-        config = recipe.model_config(corpus.tokenizer.vocab_size)
-        check_memory(config, recipe.training.batch_size, compute.device)
+        recipe = recipe if recipe.reads_pairs else fit_context(recipe, corpus)
+        config = model_config(recipe, corpus)
+        check_memory(config, recipe.training, compute.device)
         network = models.build(config, seed=recipe.training.seed)
     if recipe.training.precision == "auto" and compute.precision == "bfloat16":
         progress.note("precision: bfloat16 products, which run faster here (--precision float32)")
@@ -211,11 +211,12 @@ def _train_network(
     batches = make_batches(recipe, corpus, network)
     threads = plan.threads if plan else settle_threads(network, batches, recipe.training, compute)
     recipe = _fix_steps(recipe, network, batches, corpus, compute)
-    text = describe_corpus(corpus, files)
+    text = describe_corpus(corpus, given, recipe.reads_pairs)
     config = make_config(
         network.config, text, started_from=None if base is None else str(base.folder)
     )
-    folder = RunFolder.create(path, config, to_toml(recipe), corpus.tokenizer)
+    tokenizers = (corpus.tokenizer, getattr(corpus, "source_tokenizer", None))
+    folder = RunFolder.create(path, config, to_toml(recipe), *tokenizers)
     with folder.lock():
         lines = plan.baselines if plan else compared(recipe, corpus, network.context_length)
         append_metrics(folder.metrics_path, {"kind": "baselines", "losses": lines})
@@ -244,20 +245,6 @@ def fit_context(recipe: Recipe, corpus: Any) -> Recipe:
     return recipe.replace(model={"context_length": longest})
 
 
-def _continued(recipe: Recipe, corpus: Any, base: Loaded) -> tuple[Recipe, Any]:
-    """The network of another run, to be trained on; says what was kept of it."""
-    if corpus.tokenizer.fingerprint != base.tokenizer.fingerprint:
-        raise UserError(
-            f"The corpus was prepared with another tokenizer than that of {base.folder}, whose "
-            "weights mean its own vocabulary. Give the files, and they are read with that one."
-        )
-    progress.note(
-        f"starting from {base.folder}: weights, shape and vocabulary "
-        f"({base.tokenizer.vocab_size:,} pieces) kept; optimizer and schedule begin anew"
-    )
-    return dataclasses.replace(recipe, model=shape_of(base)), base.network.train()
-
-
 def _fix_steps(
     recipe: Recipe, network: nn.Module, batches: Any, corpus: Any, compute: Compute
 ) -> Recipe:
@@ -274,13 +261,13 @@ def _fix_steps(
     return recipe.replace(training={"steps": steps, "evaluate_every": every})
 
 
-def _count(recipe: Recipe, corpus: Any, files: Sequence[str | Path], path: Path) -> TrainedRun:
+def _count(recipe: Recipe, corpus: Any, given: Given, path: Path) -> TrainedRun:
     """The n-gram's training: count, evaluate, save."""
     from budgerigar.evaluation import evaluate
     from budgerigar.models.ngram import NgramModel
 
     config = recipe.model_config(corpus.tokenizer.vocab_size)
-    text = describe_corpus(corpus, files)
+    text = describe_corpus(corpus, given)
     folder = RunFolder.create(path, make_config(config, text), to_toml(recipe), corpus.tokenizer)
     with folder.lock():
         network = NgramModel.fit(corpus.train.tokens, config, end_id=corpus.train.end_id)
