@@ -85,7 +85,7 @@ class PairBatches:
 
     @property
     def epoch(self) -> int:
-        """How many epochs are complete."""
+        """The epoch, from 0, that the latest batch belongs to."""
         return self._epoch
 
     @property

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+_BECAUSE = "because nearly all pairs hang together by equal sentences"
 _ENOUGH = 500  # held-out pairs, where a share of them would be more
 
 
@@ -58,33 +59,26 @@ def hold_out_pairs(keys: PairKeys, fraction: float, seed: int) -> PairHoldout | 
     wanted = max(1, round(n * fraction))
     enough = min(wanted / 2, _ENOUGH)
     source, target = _numbers(keys.source), _numbers(keys.target)
+    pair = source.astype(np.int64) * (int(target.max(initial=0)) + 1) + target
     ways = (
         (lambda: components(source, target), "no sentence of either side is in both parts"),
-        (
-            lambda: source,
-            "no source sentence is in both parts; target sentences are, because nearly all pairs "
-            "hang together by equal sentences",
-        ),
-        (
-            lambda: target,
-            "no target sentence is in both parts; source sentences are, because nearly all pairs "
-            "hang together by equal sentences",
-        ),
-        (
-            lambda: _numbers(source.astype(np.int64) * (int(target.max()) + 1) + target),
-            "no pair is in both parts; single sentences are, because nearly all pairs hang "
-            "together by equal sentences",
-        ),
+        (lambda: source, f"no source sentence is in both parts; target sentences are, {_BECAUSE}"),
+        (lambda: target, f"no target sentence is in both parts; source sentences are, {_BECAUSE}"),
+        (lambda: _numbers(pair), f"no pair is in both parts; single sentences are, {_BECAUSE}"),
     )
-    best: PairHoldout | None = None
-    for group, words in ways if n else ():
-        held_out = _choose(group(), wanted, seed)
-        found = int(held_out.sum())
-        if found and (best is None or found > best.held_out.sum()):
-            best = PairHoldout(held_out, words)
-        if found and found >= enough:
+    # Where hardly a sentence occurs once, larger parts than wanted are better than none.
+    for most in (2 * wanted, n // 2) if n else ():
+        best: PairHoldout | None = None
+        for group, words in ways:
+            held_out = _choose(group(), wanted, most, seed)
+            found = int(held_out.sum())
+            if found and (best is None or found > best.held_out.sum()):
+                best = PairHoldout(held_out, words)
+            if found and found >= enough:
+                return best
+        if best is not None:
             return best
-    return best
+    return None
 
 
 def components(source: np.ndarray, target: np.ndarray) -> np.ndarray:
@@ -118,9 +112,9 @@ def _numbers(values: np.ndarray) -> np.ndarray:
     return np.unique(values, return_inverse=True)[1].reshape(-1)
 
 
-def _choose(group: np.ndarray, wanted: int, seed: int) -> np.ndarray:
-    """bool (n,): whole groups, at random, of at most `wanted` rows in all, or the smallest one; none
-    where that would be more than half of all rows."""
+def _choose(group: np.ndarray, wanted: int, most: int, seed: int) -> np.ndarray:
+    """bool (n,): whole groups, at random, of at most `wanted` rows in all; else the smallest one,
+    if it has at most `most` rows and at most half of all."""
     sizes = np.bincount(group)
     order = np.random.default_rng(seed).permutation(len(sizes))
     # A group that alone is a good part of what is wanted would make a poor sample of the text.
@@ -129,4 +123,5 @@ def _choose(group: np.ndarray, wanted: int, seed: int) -> np.ndarray:
     if not len(chosen):
         chosen = order[np.argmin(sizes[order])][None]
     held_out = np.isin(group, chosen)
-    return held_out if held_out.sum() <= len(group) / 2 else np.zeros(len(group), dtype=bool)
+    fits = held_out.sum() <= min(max(most, wanted), len(group) / 2)
+    return held_out if fits else np.zeros(len(group), dtype=bool)
