@@ -47,3 +47,19 @@ def private_cache(
 ) -> None:
     """Keep token stores and downloads of tests out of the user's cache."""
     monkeypatch.setenv("BUDGIE_CACHE", str(tmp_path_factory.mktemp("cache")))
+
+
+@pytest.fixture(scope="session")
+def translator_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of a tiny encoder-decoder, Chinese to English, after a few steps on generated pairs.
+
+    It lies at runs/zh-en of the folder `translator_folder.parents[1]`.
+    """
+    import budgerigar as bg
+
+    folder = tmp_path_factory.mktemp("translator") / "runs" / "zh-en"
+    tiny = {"n_encoder_layers": 2, "n_decoder_layers": 2, "d_model": 64, "n_heads": 2, "d_ff": 96}
+    quick = {"steps": 100, "batch_tokens": 512, "n_pairs": 1000, "evaluate_every": 100}
+    silent = {"bleu_sentences": 0, "sample_every": 0, "baselines": False, "threads": 1}
+    bg.train(recipe="stories-zh-en", out=folder, **tiny, **quick, **silent)
+    return folder

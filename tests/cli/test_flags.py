@@ -29,6 +29,8 @@ class Settings:
     """sqrt or a number"""
     tied: bool = True
     """tied or not"""
+    no_source: bool = False
+    """a switch whose name says no itself"""
     name: str = "auto"
     """any text"""
     pair: tuple[int, int] = (0, 1)
@@ -54,6 +56,7 @@ def test_each_type() -> None:
     assert read("--scale", "sqrt") == {"scale": "sqrt"}
     assert read("--scale", "0.125") == {"scale": 0.125}
     assert read("--no-tied") == {"tied": False}
+    assert read("--no-source") == {"no_source": True}
     assert read("--name", "x y") == {"name": "x y"}
 
 

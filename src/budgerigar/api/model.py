@@ -165,7 +165,9 @@ class Model:
     ) -> list[Translation]:
         """The same with scores, tokens and the `n_best` hypotheses of each line."""
         need_translator(self)
-        given = [lines] if isinstance(lines, str) else list(lines)
+        given = (
+            list(lines) if isinstance(lines, Iterable) and not isinstance(lines, str) else [lines]
+        )
         for line in given:
             if "\n" in checked_text(line):
                 raise UserError(

@@ -174,6 +174,8 @@ def add_dataclass(
         settings = _argument(hints[field.name])
         if settings is None:
             continue
+        if field.name.startswith("no_"):  # --no-X would switch X off, --no-no-X on
+            settings = {"action": "store_true"}
         help_text = _help(lines.get(field.name, ""), field)
         destination = f"{prefix}.{field.name}"
         group.add_argument(

@@ -28,6 +28,8 @@ examples:
   budgie translate last "Ein Hund läuft." --n-best 3
   budgie translate last "Ein Hund läuft." --prefix "A cat" --alignments"""
 
+CJK = "\u2e80"  # from here on scripts write a sentence without blanks
+
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Which lines, what to print, and how the search goes."""
@@ -139,10 +141,10 @@ def _count(options: argparse.Namespace) -> int | None:
 
 
 def _note_words(texts: list[str]) -> None:
-    """Several words without quotes are several lines; say so."""
+    """Several words without quotes are several lines; say so (in scripts that have blanks)."""
     from budgerigar import progress
 
-    if len(texts) > 1 and not any(" " in text for text in texts):
+    if len(texts) > 1 and not any(" " in text or max(text, default="") >= CJK for text in texts):
         progress.note(
             f"note: these are {len(texts)} lines, each translated by itself; a line of several words "
             "needs quotes around it"
