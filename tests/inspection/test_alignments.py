@@ -108,7 +108,7 @@ def test_which_layer_is_asked_unless_another_is_named() -> None:
     heads = [head.weights for head in seen.heads(1, kind="cross")]
     mean = pool(np.mean(heads, axis=0), seen.alignment().target, seen.alignment().source)
     np.testing.assert_allclose(seen.alignment().weights, mean, atol=1e-6)
-    assert seen.alignment().head == "L1, mean of its 4 heads"
+    assert seen.alignment().head == "L1, mean of 4 heads"
     assert seen.alignment("L2.H3").head == "L2.H3"
     np.testing.assert_allclose(
         seen.alignment("L2.H3").weights,
@@ -171,6 +171,7 @@ def test_error_rates_of_heads_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = gold_lines(["小猫"], ["a small cat"], [gold])
     found = head_alignment_errors(model, tokenizer, None, pairs)
     scores = dict(found.rows)
+    assert set(scores) == {"L0.H0", "L0.H1", "L0"}
     assert scores["L0.H1"].error_rate == 0
     # links a-猫, small-猫, cat-猫 against small-小, cat-猫
     assert scores["L0.H0"].error_rate == pytest.approx(1 - 2 * 1 / (3 + 2))
@@ -216,7 +217,7 @@ def test_every_head_of_real_networks_equals_the_slow_way() -> None:
         GoldPair("小梅有猫", "Mei has a cat", tuple(word_spans("小梅有猫")),
                  tuple(word_spans("Mei has a cat")), parse_pharaoh("0-0 1-0 2-1 3-3")),
     ]  # fmt: skip
-    for model, names in ((translator(), 10), (recurrent(), 1)):
+    for model, names in ((translator(), 11), (recurrent(), 1)):
         found = head_alignment_errors(model, english(), chinese(), pairs)
         assert len(found) == names
         for name, score in found:
@@ -332,7 +333,7 @@ def test_pictures_of_alignments(tmp_path: Path) -> None:
             path = straight().picture(tmp_path / f"alignment{ending}")
             assert path.stat().st_size > 1000
     svg = (tmp_path / "alignment.svg").read_text(encoding="utf-8")
-    for word in ("虎皮鹦鹉", "Xuanyuan", "weight; darker"):
+    for word in ("虎皮鹦鹉", "Xuanyuan", "weight; darker: the link"):
         assert word in svg
     with pytest.raises(UserError, match="must end in"):
         straight().picture(tmp_path / "alignment.bmp")

@@ -69,7 +69,7 @@ def test_masked_cells_are_hatched_and_have_no_colour() -> None:
     assert "outside the window" in texts
 
 
-@pytest.mark.parametrize(("largest", "top"), [(0.9, 1.0), (0.4, 0.5), (0.03, 0.05), (0.0, 0.001)])
+@pytest.mark.parametrize(("largest", "top"), [(0.9, 1.0), (0.4, 0.5), (0.03, 0.05), (0.0, 1.0)])
 def test_colour_bar_numbers_are_the_datas(largest: float, top: float) -> None:
     flat = Matrix(np.full((3, 3), largest), list("abc"), list("abc"))
     assert scale_top([flat]) == top

@@ -31,7 +31,7 @@ _LINES = 5  # of text, between the rows of words
 _THICKNESS = ((0.7, 3), (0.4, 2), (FAINTEST, 1))
 # bit of each dot of a braille character, by (x, y)
 _DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
-_INK, _FAINT = "#0072b2", "#8fb8d0"
+_INK, _FAINT, _ALONE = "#0072b2", "#8fb8d0", "#757575"
 
 
 # -- in a terminal ---------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ def alignment_figure(alignment: WordAlignment, text_only: bool = False) -> Figur
     size, column = 13.0, 0.112  # points, and inches of a narrow character of that size
     rows = [_inches(words, column) for words in sides]
     across = max(max((right for _, right in row), default=0.0) for row in rows)
-    inches = (max(across + 0.6, 5.2), 3.1)
+    inches = (max(across + 0.6, 6.6), 3.1)
     figure = plots.blank_figure(inches)
     texts = plots.Texts([*sides[0], *sides[1], alignment.about], text_only)
     axes = figure.add_axes((0, 0, 1, 1))
@@ -182,8 +182,10 @@ def alignment_figure(alignment: WordAlignment, text_only: bool = False) -> Figur
     for words, row, height in zip(sides, rows, heights, strict=True):
         left = (inches[0] - (row[-1][1] if row else 0.0)) / 2
         centres.append([left + (a + b) / 2 for a, b in row])
-        for word, middle in zip(words, centres[-1], strict=True):
+        for number, (word, middle) in enumerate(zip(words, centres[-1], strict=True)):
+            alone = len(centres) == 2 and alignment.best[number] is None
             style: Any = {"family": texts.families, "parse_math": False, "size": size}
+            style["color"] = _ALONE if alone else "black"
             axes.text(middle, height, texts(word), ha="center", va="center", **style)
     _draw_lines(axes, alignment, centres, (heights[0] - 0.16, heights[1] + 0.17))
     plots.write_title(
@@ -238,5 +240,5 @@ def _legend(axes: Any) -> None:
         axes.plot((x, x + 0.3), (0.22, 0.22), color=_INK, linewidth=_line_width(weight))
         axes.text(x + 0.37, 0.22, f"{weight:g}", size=8, va="center")
         x += 0.75
-    words = f"weight; darker: the link; below {FAINTEST:g}: not drawn"
+    words = f"weight; darker: the link; below {FAINTEST:g}: not drawn; grey: linked to nothing"
     axes.text(x, 0.22, words, size=8, va="center")

@@ -21,6 +21,7 @@ from budgerigar.evaluation.alignment import (
     score_alignments,
 )
 from budgerigar.inspection.alignments import (
+    ALL,
     Link,
     Span,
     Words,
@@ -204,17 +205,19 @@ class _Tally:
             {(min(n - 1, (2 * j + 1) * n // (2 * across)), j) for j in range(across)}
         )
         self.n_layers = weights.shape[0]
-        means = np.concatenate([weights, weights.mean(axis=1, keepdims=True)], axis=1)
-        chosen = pool(means, target, source).argmax(axis=-1)  # (L,H+1,target words)
-        for layer, heads in enumerate(chosen):
-            for head, row in enumerate(heads):
-                name = f"L{layer}" + (f".H{head}" if head < len(heads) - 1 else "")
-                links = {(int(s), t) for t, s in enumerate(row) if s < n}
-                self.found.setdefault(name, []).append(links)
+        tables = {ALL: weights.mean(axis=(0, 1))}
+        for layer, heads in enumerate(weights):
+            tables[f"L{layer}"] = heads.mean(axis=0)
+            tables |= {f"L{layer}.H{head}": table for head, table in enumerate(heads)}
+        chosen = pool(np.stack(list(tables.values())), target, source).argmax(axis=-1)
+        for name, row in zip(tables, chosen, strict=True):
+            links = {(int(s), t) for t, s in enumerate(row) if s < n}
+            self.found.setdefault(name, []).append(links)
 
     def table(self) -> HeadAlignments:
-        """All scores, best first; a layer of one head needs no mean."""
-        names = [name for name in self.found if ".H" in name or f"{name}.H1" in self.found]
+        """All scores, best first; neither a layer of one head nor one layer needs a mean."""
+        several = "L0.H1" in self.found, "L1" in self.found
+        names = [name for name in self.found if ".H" in name or several[1 if name == ALL else 0]]
         rows = [(n, score_alignments(self.found[n], self.sure, self.possible)) for n in names]
         rows.sort(key=lambda row: row[1].error_rate)
         default = f"L{default_layer(self.n_layers)}"

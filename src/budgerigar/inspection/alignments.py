@@ -39,6 +39,7 @@ from budgerigar.progress import track
 
 Span = tuple[int, int]
 Link = tuple[int, int]
+ALL = "all"  # the mean over every head of every layer
 _BATCH_CELLS = 1 << 21  # weights of a batch, all heads together
 
 
@@ -191,15 +192,15 @@ def align(
 ) -> WordAlignment:
     """The alignment of one trace. head: as in `PairTrace.alignment`; spans: where the words are."""
     site = trace.site(kind="cross")
-    layer, heads = _chosen(head, site)
-    weights = trace.steps(site, layer).weights[0, heads].mean(dim=0)
-    rows = weights.detach().double().cpu().numpy()
+    chosen = _chosen(head, site)
+    parts = [trace.steps(site, layer).weights[0, heads] for layer, heads in chosen.items()]
+    rows = torch.cat(parts).mean(dim=0).detach().double().cpu().numpy()
     source, target = (
         words_of(trace.source_spelling, source_spans),
         words_of(trace.predicted, target_spans),
     )
     pooled = _blank(pool(rows, target, source), site.blank)
-    return WordAlignment(source, target, pooled, _said(head, layer, heads, site), trace.about)
+    return WordAlignment(source, target, pooled, _said(chosen, site), trace.about)
 
 
 def pool(weights: np.ndarray, target: Words, source: Words) -> np.ndarray:
@@ -223,18 +224,22 @@ def default_layer(n_layers: int) -> int:
     return max(0, n_layers - 2)
 
 
-def _chosen(head: str | None, place: Any) -> tuple[int, list[int]]:
-    """(layer, heads) to average."""
+def _chosen(head: str | None, place: Any) -> dict[int, list[int]]:
+    """layer -> heads to average."""
     depth, n_heads = len(place.modules), place.modules[0].n_heads
+    if head is not None and head.strip().lower() == ALL:
+        return {layer: list(range(n_heads)) for layer in range(depth)}
     if head is None:
-        return default_layer(depth), list(range(n_heads))
-    return parse_heads(head, depth, n_heads)
+        return {default_layer(depth): list(range(n_heads))}
+    return dict([parse_heads(head, depth, n_heads)])
 
 
-def _said(head: str | None, layer: int, heads: list[int], place: Any) -> str:
-    if len(heads) == 1:
+def _said(chosen: dict[int, list[int]], place: Any) -> str:
+    total = sum(map(len, chosen.values()))
+    layer, heads = next(iter(chosen.items()))
+    if total == 1:
         return f"L{layer}.H{heads[0]}"
-    return f"L{layer}, mean of its {len(heads)} heads"
+    return f"{f'L{layer}' if len(chosen) == 1 else 'of all layers'}, mean of {total} heads"
 
 
 # -- many translations -----------------------------------------------------------------------------
@@ -254,17 +259,19 @@ def align_pairs(
     """
     reader = source_tokenizer or tokenizer
     place = choose(places(network), network, None, "cross", "attention to a source")
-    layer, heads = _chosen(head, place)
+    chosen = _chosen(head, place)
     sides = [_sides(network, tokenizer, reader, source, target) for source, target in pairs]
     found: list[WordAlignment | None] = [None] * len(pairs)
-    said, blank = _said(head, layer, heads, place), is_blanked(network)
+    said, blank = _said(chosen, place), is_blanked(network)
     for index, weights in cross_weights(network, start_of(network, tokenizer), sides):
         source_ids, targets = sides[index]
         source, target = (
             words_of(spell(reader, source_ids)),
             words_of(spell(tokenizer, targets)),
         )
-        pooled = _blank(pool(weights[layer, heads].mean(axis=0), target, source), blank)
+        parts = [weights[layer, heads] for layer, heads in chosen.items()]
+        mean = np.concatenate(parts).mean(axis=0)
+        pooled = _blank(pool(mean, target, source), blank)
         found[index] = WordAlignment(source, target, pooled, said)
     return [one for one in found if one is not None]
 

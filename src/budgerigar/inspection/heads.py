@@ -178,16 +178,18 @@ class Head:
     def matrix(self) -> Matrix:
         """Weights and labels, ready to be drawn."""
         site = self.site
-        where = "" if len(self.trace.sites) == 1 else f" ({site.of}, {site.kind}-attention)"
+        alone = len(self.trace.sites) == 1 and not site.predicts
+        group = "" if alone else f"{site.of}, {site.kind}-attention"
         return Matrix(
             self.weights,
             self.query_labels,
             self.key_labels,
             self.mask,
-            name=self.name + where,
+            name=self.name if alone else f"{self.name} ({group})",
             about=self.trace.about,
             query_axis=site.query_axis,
             key_axis=site.key_axis,
+            group=group,
         )
 
     def step_text(self, word: Word, occurrence: int | None = None, top: int = 12) -> str:

@@ -17,14 +17,17 @@ from typing import Any
 import numpy as np
 
 from budgerigar.inspection.html_page import PAGE
-from budgerigar.inspection.matrix import KEY_AXIS, MASKED, QUERY_AXIS, Matrix, scale_top
+from budgerigar.inspection.matrix import MASKED, Matrix, scale_top
 from budgerigar.inspection.palette import viridis
 
 _SMALL = 4_000_000  # cells of all heads together that are stored with 16 bits each
 
 
 def page(matrices: Sequence[Matrix], about: str = "") -> str:
-    """The HTML text of `matrices`, which share their labels; the first is shown large at first."""
+    """The HTML text of `matrices`; the first is shown large at first.
+
+    Those of one kind of attention share their labels and stand together.
+    """
     data = json.dumps(_data(matrices, about)).replace("<", "\\u003c")
     return PAGE.replace("__TITLE__", escape(about or "attention")).replace("__DATA__", data)
 
@@ -40,28 +43,41 @@ def _data(matrices: Sequence[Matrix], about: str) -> dict[str, Any]:
     masks: dict[str, int] = {}
     cells = sum(matrix.weights.size for matrix in matrices)
     kind, full = ("<u2", 65535) if cells <= _SMALL else ("u1", 255)
-    heads = []
+    heads, axes = [], list[dict[str, Any]]()
     for matrix in matrices:
         mask = _packed(_mask(matrix))
+        shown = _axes(matrix)
+        if not axes or axes[-1] != shown:
+            axes.append(shown)
         heads.append(
             {
                 "name": matrix.name,
+                "short": matrix.name.removesuffix(f" ({matrix.group})"),
+                "axes": len(axes) - 1,
                 "weights": _packed(np.rint(matrix.weights * full).astype(kind)),
                 "mask": masks.setdefault(mask, len(masks)),  # most heads share one
             }
         )
     return {
         "about": about,
-        "queries": list(matrices[0].query_labels) if matrices else [],
-        "keys": list(matrices[0].key_labels) if matrices else [],
-        "queryAxis": matrices[0].query_axis if matrices else QUERY_AXIS,
-        "keyAxis": matrices[0].key_axis if matrices else KEY_AXIS,
+        "axes": axes or [_axes(Matrix(np.zeros((0, 0)), [], []))],
         "reasons": ["", *MASKED.values()],
         "masks": list(masks),
         "heads": heads,
         "full": full,
         "top": scale_top(matrices),
         "colours": [viridis(k / 255) for k in range(256)],
+    }
+
+
+def _axes(matrix: Matrix) -> dict[str, Any]:
+    """What rows and columns are; heads of one kind of attention share it."""
+    return {
+        "title": matrix.group,
+        "queries": list(matrix.query_labels),
+        "keys": list(matrix.key_labels),
+        "queryAxis": matrix.query_axis,
+        "keyAxis": matrix.key_axis,
     }
 
 

@@ -16,6 +16,7 @@ body { margin: 1rem; font: 15px/1.45 system-ui, "Noto Sans CJK SC", "Noto Sans S
   "Microsoft YaHei", sans-serif; color: var(--ink); background: var(--paper) }
 h1 { font-size: 1.1rem; margin: 0 0 .5rem; unicode-bidi: plaintext }
 #grid { display: flex; flex-wrap: wrap; gap: .4rem; margin-bottom: .8rem }
+#grid h2 { flex-basis: 100%; font-size: .9rem; margin: .3rem 0 0 }
 #grid button { font: inherit; font-size: 12px; color: inherit; background: none; padding: 3px;
   border: 2px solid transparent; cursor: pointer }
 #grid button[aria-pressed=true] { border-color: #d55e00 }
@@ -42,15 +43,18 @@ table { border-collapse: collapse; font-size: 13px } td, th { padding: 1px 8px; 
 <script>
 "use strict";
 const D = JSON.parse(document.getElementById("data").textContent);
-const T = D.queries.length, S = D.keys.length, el = id => document.getElementById(id);
+const el = id => document.getElementById(id);
 const bytes = text => Uint8Array.from(atob(text), c => c.charCodeAt(0));
 const masks = D.masks.map(bytes), memo = new Map();
-let head = 0, row = T - 1, key = 0;
+// A translator has several kinds of attention, each with its own axes: A, of T rows and S columns.
+const axes = h => D.axes[D.heads[h].axes];
+const cells = h => axes(h).queries.length * axes(h).keys.length;
+let head = 0, A = D.axes[0], T = A.queries.length, S = A.keys.length, row = T - 1, key = 0;
 function weights(h) {
   if (!memo.has(h)) {
-    const raw = bytes(D.heads[h].weights), out = new Float64Array(T * S);
+    const raw = bytes(D.heads[h].weights), out = new Float64Array(cells(h));
     const wide = D.full > 255;
-    for (let i = 0; i < T * S; i++) {
+    for (let i = 0; i < cells(h); i++) {
       out[i] = (wide ? raw[2 * i] + 256 * raw[2 * i + 1] : raw[i]) / D.full;
     }
     memo.set(h, out);
@@ -59,12 +63,13 @@ function weights(h) {
 }
 const colour = w => D.colours[Math.min(255, Math.round(255 * w / D.top))];
 function pixels(h) {
-  const image = new ImageData(S, T), w = weights(h), m = masks[D.heads[h].mask];
-  for (let i = 0; i < T * S; i++) {
+  const wide = axes(h).keys.length, high = axes(h).queries.length;
+  const image = new ImageData(wide, high), w = weights(h), m = masks[D.heads[h].mask];
+  for (let i = 0; i < wide * high; i++) {
     if (!m[i]) image.data.set([...colour(w[i]), 255], 4 * i);
   }
   const canvas = document.createElement("canvas");
-  canvas.width = S; canvas.height = T; canvas.getContext("2d").putImageData(image, 0, 0);
+  canvas.width = wide; canvas.height = high; canvas.getContext("2d").putImageData(image, 0, 0);
   return canvas;
 }
 function hatch(g, x, y, wide, high, step, line, thick = 0.6) {
@@ -83,8 +88,8 @@ function draw() {
   const font = Math.max(9, Math.min(13, cell - 2)), every = Math.ceil((font + 1) / cell);
   const family = font + "px " + getComputedStyle(document.body).fontFamily;
   g.font = family;
-  left = 10 + Math.max(...D.queries.map(q => g.measureText(cut(q)).width));
-  roof = 10 + Math.max(...D.keys.map(k => g.measureText(cut(k)).width));
+  left = 10 + Math.max(...A.queries.map(q => g.measureText(cut(q)).width));
+  roof = 10 + Math.max(...A.keys.map(k => g.measureText(cut(k)).width));
   const wide = left + S * cell + 4, high = roof + T * cell + 4;
   canvas.width = wide * ratio; canvas.height = high * ratio;
   canvas.style.width = wide + "px"; canvas.style.height = high + "px";
@@ -95,13 +100,13 @@ function draw() {
   g.textBaseline = "middle"; g.textAlign = "right";
   for (let q = 0; q < T; q++) if (q === row || (q % every === 0 && Math.abs(q - row) >= every)) {
     g.globalAlpha = q === row ? 1 : 0.75;
-    g.fillText(cut(D.queries[q]), left - 5, roof + (q + 0.5) * cell);
+    g.fillText(cut(A.queries[q]), left - 5, roof + (q + 0.5) * cell);
   }
   g.textAlign = "left";
   for (let k = 0; k < S; k++) if (k === key || (k % every === 0 && Math.abs(k - key) >= every)) {
     g.globalAlpha = k === key ? 1 : 0.75;
     g.save(); g.translate(left + (k + 0.5) * cell, roof - 5); g.rotate(-Math.PI / 2);
-    g.fillText(cut(D.keys[k]), 0, 0); g.restore();
+    g.fillText(cut(A.keys[k]), 0, 0); g.restore();
   }
   g.globalAlpha = 1; g.strokeStyle = "#d55e00"; g.lineWidth = 2;
   g.strokeRect(left + key * cell, roof + row * cell, cell, cell);
@@ -115,32 +120,43 @@ function say(canvas) {
   let sum = 0; for (let k = 0; k < S; k++) sum += w[row * S + k];
   const number = why ? D.reasons[why] + ", weight exactly 0" :
     "weight " + w[at].toFixed(D.full > 255 ? 5 : 3);
-  el("said").textContent = D.heads[head].name + ": “" + D.queries[row] + "” (position " + row +
-    ") looks at “" + D.keys[key] + "” (position " + key + "): " + number +
+  el("said").textContent = D.heads[head].name + ": “" + A.queries[row] + "” (position " + row +
+    ") looks at “" + A.keys[key] + "” (position " + key + "): " + number +
     ". This row sums to " + sum.toFixed(D.full > 255 ? 4 : 1) + ".";
   canvas.setAttribute("aria-label", el("said").textContent);
 }
 function twin() {
   const w = weights(head), table = el("twin"); table.textContent = "";
   for (let q = 0; q < T; q++) {
-    const order = [...D.keys.keys()].sort((a, b) => w[q * S + b] - w[q * S + a]).slice(0, 3);
+    const order = [...A.keys.keys()].sort((a, b) => w[q * S + b] - w[q * S + a]).slice(0, 3);
     const line = table.insertRow();
-    line.insertCell().textContent = q + " " + D.queries[q];
+    line.insertCell().textContent = q + " " + A.queries[q];
     line.insertCell().textContent = "looks most at " + order.map(k =>
-      D.keys[k] + " " + w[q * S + k].toFixed(3)).join(", ");
+      A.keys[k] + " " + w[q * S + k].toFixed(3)).join(", ");
   }
 }
 function choose(h) {
   head = h;
-  [...el("grid").children].forEach((b, i) => b.setAttribute("aria-pressed", String(i === h)));
+  if (A !== axes(h)) {
+    A = axes(h); T = A.queries.length; S = A.keys.length;
+    row = Math.min(row, T - 1); key = Math.min(key, S - 1);
+  }
+  el("qa").textContent = A.queryAxis; el("ka").textContent = A.keyAxis;
+  buttons.forEach((b, i) => b.setAttribute("aria-pressed", String(i === h)));
   draw(); twin();
 }
+const buttons = [];
 D.heads.forEach((h, i) => {
+  if (D.axes.length > 1 && (i === 0 || axes(i) !== axes(i - 1))) {
+    const title = document.createElement("h2");
+    title.textContent = axes(i).title; el("grid").append(title);
+  }
   const button = document.createElement("button"), canvas = pixels(i);
   const shown = document.createElement("canvas"); shown.width = shown.height = 128;
   const g = shown.getContext("2d"); g.imageSmoothingEnabled = false;
   hatch(g, 0, 0, 128, 128, 16, "#999", 3); g.drawImage(canvas, 0, 0, 128, 128);
-  button.append(shown, h.name); button.onclick = () => choose(i); el("grid").append(button);
+  button.append(shown, h.short); button.onclick = () => choose(i); el("grid").append(button);
+  buttons.push(button);
 });
 const large = el("large");
 large.onmousemove = event => {
@@ -160,8 +176,7 @@ large.onkeydown = event => {
   row = Math.max(0, Math.min(T - 1, row + by[0])); key = Math.max(0, Math.min(S - 1, key + by[1]));
   draw();
 };
-el("about").textContent = D.about; el("qa").textContent = D.queryAxis;
-el("ka").textContent = D.keyAxis; el("top").textContent = D.top;
+el("about").textContent = D.about; el("top").textContent = D.top;
 el("within").textContent = D.full > 255 ? "0.00001" : "0.002";
 const ramp = new ImageData(256, 1);
 D.colours.forEach((c, i) => ramp.data.set([...c, 255], 4 * i));

@@ -15,7 +15,7 @@ import numpy as np
 QUERY_AXIS = "query: the token that looks"
 KEY_AXIS = "key: the token looked at"
 PREDICTED_AXIS = "query: the token being predicted"
-SOURCE_AXIS = "key: the source token looked at"
+SOURCE_AXIS = "key: the source token"
 MASKED = {
     "future": "masked: later tokens",
     "window": "masked: outside the window",
@@ -73,7 +73,8 @@ class Mask:
 class Matrix:
     """weights (T,S); labels per row and column; which cells are masked (None: none).
 
-    query_axis, key_axis: what rows and columns are, in words.
+    query_axis, key_axis: what rows and columns are, in words. group: the kind of attention, where a
+    model has several ("decoder, cross-attention"); it stands in brackets behind the name.
     """
 
     weights: np.ndarray
@@ -84,6 +85,7 @@ class Matrix:
     about: str = ""
     query_axis: str = QUERY_AXIS
     key_axis: str = KEY_AXIS
+    group: str = ""
     masked: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
@@ -101,5 +103,7 @@ class Matrix:
 
 def scale_top(matrices: Sequence[Matrix]) -> float:
     """Upper end of the colour scale: 1, or the next round number when all weights are small."""
-    largest = max((float(m.weights.max(initial=0.0)) for m in matrices), default=1.0)
+    largest = max((float(m.weights.max(initial=0.0)) for m in matrices), default=0.0)
+    if largest == 0.0:
+        return 1.0  # nothing is looked at
     return min((top for top in _TOPS if top >= largest - 1e-9), default=1.0)

@@ -117,15 +117,18 @@ class PairTrace(Trace):
         best = chances.topk(min(top, len(chances)))
         return list(zip(best.indices.tolist(), best.values.tolist(), strict=True))
 
-    def alignment(self, head: str | None = None) -> WordAlignment:
+    def alignment(
+        self, head: str | None = None, **spans: Sequence[tuple[int, int]]
+    ) -> WordAlignment:
         """Which source word each word of the translation looks at; see `alignments.align`.
 
-        head: "L1.H2", a layer's mean as "L1", or None: the mean over the heads of the last layer
-        but one (Garg et al. 2019), the only one where there is one.
+        head: "L1.H2", a layer's mean as "L1", "all" heads' mean, or None: the mean over the heads of
+        the last layer but one (Garg et al. 2019), the only one where there is one. source_spans,
+        target_spans: the characters of each word, where they are known.
         """
         from budgerigar.inspection.alignments import align
 
-        return align(self, head)
+        return align(self, head, **spans)
 
 
 def trace_pair(

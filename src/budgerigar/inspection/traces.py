@@ -156,8 +156,7 @@ class Trace:
         """Every head by the weight with which `query` looks at `key`; see `links.rank`."""
         from budgerigar.inspection.links import rank
 
-        if of is None and kind is None and any(site.kind == "cross" for site in self.sites):
-            kind = "cross"  # from a word of the translation to one of the source
+        kind = self._cross_first(of, kind)  # from a word of the translation to one of the source
         return rank(
             self,
             query,
@@ -168,6 +167,11 @@ class Trace:
             kind=kind,
             untrained=untrained,
         )
+
+    def _cross_first(self, of: str | None, kind: str | None) -> str | None:
+        """`kind`, or "cross" where nothing is said and there is such a thing."""
+        crossing = any(site.kind == "cross" for site in self.sites)
+        return "cross" if of is None and kind is None and crossing else kind
 
     def _head(self, site: Site, layer: int, head: int) -> Head:
         return Head(self, site, layer, head, self.steps(site, layer))
@@ -245,8 +249,13 @@ class Trace:
         of: str | None = None,
         kind: str | None = None,
     ) -> Path:
-        """Write PNG, SVG or PDF: one head, one layer, or (neither given) all heads as a grid."""
+        """Write PNG, SVG or PDF: one head, one layer, or (neither given) all heads as a grid.
+
+        Of a translator's kinds of attention, cross-attention unless `of` or `kind` is given.
+        """
         from budgerigar.inspection import plots
+
+        kind = self._cross_first(of, kind)
 
         svg = Path(path).suffix.lower() == ".svg"
         if head is not None:
@@ -263,11 +272,17 @@ class Trace:
         return plots.save(figure, path)
 
     def html(self, path: str | Path, of: str | None = None, kind: str | None = None) -> Path:
-        """Write one offline HTML file: all heads, the numbers under the pointer."""
+        """Write one offline HTML file: all heads (of every kind of attention, cross-attention first,
+        unless `of` or `kind` is given), the numbers under the pointer.
+        """
         from budgerigar.formats.atomic import write_text
         from budgerigar.inspection.html import page
 
-        text = page([h.matrix() for h in self.heads(of=of, kind=kind)], self.about)
+        sites = sorted(self.sites, key=lambda s: s.kind != "cross") or [self.site()]
+        if of is not None or kind is not None:
+            sites = [self.site(of, kind)]
+        heads = [h.matrix() for s in sites for h in self.heads(of=s.of, kind=s.kind)]
+        text = page(heads, self.about)
         target = Path(path)
         write_text(target, text)
         return target
