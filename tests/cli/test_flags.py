@@ -31,6 +31,8 @@ class Settings:
     """tied or not"""
     no_source: bool = False
     """a switch whose name says no itself"""
+    no_repeat: int = 0
+    """a number whose name does"""
     name: str = "auto"
     """any text"""
     pair: tuple[int, int] = (0, 1)
@@ -56,7 +58,7 @@ def test_each_type() -> None:
     assert read("--scale", "sqrt") == {"scale": "sqrt"}
     assert read("--scale", "0.125") == {"scale": 0.125}
     assert read("--no-tied") == {"tied": False}
-    assert read("--no-source") == {"no_source": True}
+    assert read("--no-source", "--no-repeat", "3") == {"no_source": True, "no_repeat": 3}
     assert read("--name", "x y") == {"name": "x y"}
 
 

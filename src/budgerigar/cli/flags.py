@@ -174,8 +174,8 @@ def add_dataclass(
         settings = _argument(hints[field.name])
         if settings is None:
             continue
-        if field.name.startswith("no_"):  # --no-X would switch X off, --no-no-X on
-            settings = {"action": "store_true"}
+        if field.name.startswith("no_") and "type" not in settings:
+            settings = {"action": "store_true"}  # else --no-X would switch off what it names
         help_text = _help(lines.get(field.name, ""), field)
         destination = f"{prefix}.{field.name}"
         group.add_argument(

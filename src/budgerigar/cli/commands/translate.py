@@ -46,8 +46,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--alignments",
         action="store_true",
-        help="a column that says which source word each word comes from, as the heads of the layer "
-        "before the last look",
+        help="a column of word alignments, read off the heads of the last layer but one",
     )
     add_dataclass(parser, TranslationOptions, "how it translates", "translation", ("seed",))
 
