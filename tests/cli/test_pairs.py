@@ -175,6 +175,9 @@ def test_alignment_errors_of_generated_and_of_given_pairs(
         (["--pairs", "a.tsv", "--columns", "1"], "columns"),
         (["--source", "test.zh", "--target", "test.en", "--tokenize", "14a"], "13a"),
         (["--source", "empty", "--target", "empty"], "no pair"),
+        (["--source", "a.zh", "--target", "a.en", "--corpus", "multi30k"], "not both"),
+        (["--corpus", "multi30k"], "has no 'zh'"),
+        (["--corpus", "shakespeare"], "not sentence pairs"),
     ],
 )
 def test_evaluate_refuses(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from budgerigar.api.cards import card, eject
     from budgerigar.api.data import check, get, listing
-    from budgerigar.api.evaluation import evaluate
+    from budgerigar.api.evaluation import evaluate, test_split
     from budgerigar.api.loading import load
     from budgerigar.api.looking import busiest_head, guesses, heads_in_words
     from budgerigar.api.model import Model
@@ -41,6 +41,7 @@ _HOMES = {
     "listing": "data",
     "load": "loading",
     "need_translator": "translation",
+    "test_split": "evaluation",
     "train": "training",
     "translation_options": "translation",
     "translations": "translation",
@@ -62,6 +63,7 @@ __all__ = [
     "listing",
     "load",
     "need_translator",
+    "test_split",
     "train",
     "translation_options",
     "translations",

@@ -40,6 +40,24 @@ def evaluate(
     return model.evaluate(file, **settings)
 
 
+def test_split(model: Model, corpus: str) -> dict[str, list[Path]]:
+    """The test pairs of a catalogue's corpus, in the direction in which the model translates.
+
+    Raises:
+        UserError: the corpus has none, or not in these languages.
+    """
+    from budgerigar.text.pair_catalogue import fetch_pairs
+
+    need_translator(model)
+    text = model.settings.get("text") or {}
+    found = fetch_pairs(corpus, text.get("source_language"), text.get("target_language"))[2]
+    if found is None:
+        raise UserError(
+            f"{corpus} has no test split for these languages; name files with --source and --target"
+        )
+    return {"source": list(found.source), "target": list(found.target)}
+
+
 def evaluate_model(
     model: Model,
     file: str | Path | None,

@@ -23,6 +23,7 @@ EXAMPLES = """examples:
   budgie evaluate last
   budgie evaluate runs/shakespeare-1 other_play.txt --streaming
   budgie evaluate last --source test.de --target test.en --out test.translated
+  budgie evaluate last --corpus multi30k             on its test pairs
   budgie evaluate last --alignments                  which head aligns words best
   budgie evaluate last --json"""
 
@@ -43,6 +44,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--source", metavar="FILE", action="append", help="lines to translate (repeatable)")
     add("--target", metavar="FILE", action="append", help="their translations, line by line")
     add("--pairs", metavar="FILE", action="append", help="both in one file: .tsv or JSON lines")
+    add("--corpus", metavar="NAME", help="the test pairs of a corpus of `budgie list`")
     add("--columns", metavar="A,B", help="two columns or keys of that file, source first")
     add("--tokenize", metavar="NAME", help="BLEU's tokenizer [zh for Chinese, else 13a]")
     add("--lowercase", action="store_true", help="score without regard to case")
@@ -87,7 +89,7 @@ def _losses(model: Any, options: argparse.Namespace) -> None:
     """One column per way of reading."""
     from budgerigar.api.translation import need_translator
 
-    if options.source or options.target or options.pairs:
+    if options.source or options.target or options.pairs or options.corpus:
         need_translator(model, "be evaluated on sentence pairs")
     for name in ("out", "tokenize", "lowercase", "columns", *given(options, "translation")):
         if getattr(options, name, True):
@@ -139,7 +141,7 @@ def _translations(model: Any, options: argparse.Namespace) -> None:
     if options.seed is not None:
         chosen["seed"] = options.seed
     found = model.evaluate_translations(
-        **_pairs(options),
+        **_pairs(model, options),
         tokenize=options.tokenize,
         lowercase=options.lowercase,
         bootstrap=options.bootstrap,
@@ -166,14 +168,16 @@ def _translations(model: Any, options: argparse.Namespace) -> None:
         print(f"  its translations: {options.out}")
 
 
-def _pairs(options: argparse.Namespace) -> dict[str, Any]:
-    return {
-        "source": options.source or (),
-        "target": options.target or (),
-        "pairs": options.pairs or (),
-        "columns": options.columns,
-        "encoding": options.encoding,
-    }
+def _pairs(model: Any, options: argparse.Namespace) -> dict[str, Any]:
+    """Where the pairs are."""
+    files = {name: getattr(options, name) or () for name in ("source", "target", "pairs")}
+    if options.corpus:
+        if any(files.values()):
+            raise UserError("give files or --corpus, not both")
+        from budgerigar import api
+
+        files |= api.test_split(model, options.corpus)
+    return {**files, "columns": options.columns, "encoding": options.encoding}
 
 
 def _indented(text: str) -> str:
@@ -183,7 +187,7 @@ def _indented(text: str) -> str:
 def _alignments(model: Any, options: argparse.Namespace) -> None:
     """Every head by its alignment error rate, the best first."""
     gold = None if options.alignments is True else options.alignments
-    found = model.alignment_errors(gold=gold, **_pairs(options))
+    found = model.alignment_errors(gold=gold, **_pairs(model, options))
     if options.json:
         print_json({"run": str(model.folder), **found.as_dict()})
         return
