@@ -10,7 +10,7 @@ from typing import Any
 from budgerigar import progress
 from budgerigar.errors import UserError
 from budgerigar.formats.run import Loaded, load_model
-from budgerigar.training.plan import shape_of
+from budgerigar.training.plan_parts import shape_of
 from budgerigar.training.recipe import Recipe, flat, reads_pairs, settings_of
 
 

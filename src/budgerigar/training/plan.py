@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from budgerigar.errors import UserError
@@ -18,10 +17,19 @@ from budgerigar.training.device import choose_compute
 from budgerigar.training.forecast import expected_loss, measure_speed
 from budgerigar.training.given import Given, Paths
 from budgerigar.training.memory import check_memory
-from budgerigar.training.recipe import FROM_TEXT, Recipe, flat, load_recipe, override
+from budgerigar.training.plan_pairs import make_pair_plan, wants_pairs
+from budgerigar.training.plan_parts import (
+    DEFAULT_MINUTES,
+    Plan,
+    counted,
+    heads_that_fit,
+    in_minutes,
+    shape_of,
+    slower_when_going_on,
+    why_so_long,
+)
+from budgerigar.training.recipe import Recipe, flat, load_recipe, override
 from budgerigar.training.timing import SHARE_FOR_STEPS, settle_threads, steps_for_minutes
-
-DEFAULT_MINUTES = 10.0
 
 # (d_model, n_layers, n_heads), from 0.1 to 85 million parameters inside the layers.
 SIZES = (
@@ -32,47 +40,7 @@ SIZES = (
 TOKENS_PER_PARAMETER = 12  # between what trains best from scratch (Hoffmann et al. 2022: 20) and
 # what small texts can give; a model that sees fewer is larger than its time allows
 PARAMETERS_PER_TOKEN = 3.0  # of different text; beyond this a model learns it by heart
-RATES = (
-    "learning_rate", "embedding_learning_rate", "head_learning_rate", "muon_learning_rate",
-)  # fmt: skip
 SHORT_TEXT = 100_000  # tokens
-
-
-@dataclass
-class Plan:
-    """What will be done, as data. Losses are nats per token on the validation split."""
-
-    recipe: Recipe
-    corpus: Any
-    parameters: int
-    steps: int
-    minutes: float
-    epochs: float
-    tokens_per_second: float
-    baselines: dict[str, float]
-    threads: int
-    expected_loss: float
-    reasons: dict[str, str] = field(default_factory=dict)
-
-    def text(self) -> str:
-        """The plan in words, one decision a line."""
-        width = max(len(name) for name in self.reasons)
-        lines = [f"  {name:<{width}}  {words}" for name, words in self.reasons.items()]
-        return "\n".join(["The plan:", *lines])
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values."""
-        return {
-            "recipe": self.recipe.to_dict(),
-            "parameters": self.parameters,
-            "steps": self.steps,
-            "minutes": self.minutes,
-            "epochs": self.epochs,
-            "tokens_per_second": self.tokens_per_second,
-            "baselines": self.baselines,
-            "expected_loss": self.expected_loss,
-            "reasons": self.reasons,
-        }
 
 
 def make_plan(
@@ -94,9 +62,13 @@ def make_plan(
     Raises:
         UserError: nothing to learn from, or settings that cannot be used.
     """
+    given = files if isinstance(files, Given) else Given(files)
+    if wants_pairs(settings, given, start_from):
+        return make_pair_plan(
+            given, corpus=corpus, minutes=minutes, settings=settings, start_from=start_from
+        )
     budget = minutes if minutes is not None else DEFAULT_MINUTES
     base = override(_base_recipe(), settings)
-    given = files if isinstance(files, Given) else Given(files)
     refuse_untrainable(base, given)
     if corpus is None:
         tokenizer = None if start_from is None else start_from.tokenizer
@@ -110,7 +82,7 @@ def make_plan(
     model = _shape(corpus, budget, speed) if start_from is None else shape_of(start_from)
     training = _training(corpus, int(model["context_length"]))
     recipe = override(base, {"model": model, "training": training}, settings)
-    recipe = _heads_that_fit(_rates(recipe, settings, start_from is not None), settings)
+    recipe = heads_that_fit(_rates(recipe, settings, start_from is not None), settings)
     return _settled(recipe, corpus, budget, speed, settings, minutes is None)
 
 
@@ -123,11 +95,6 @@ def _base_recipe() -> Recipe:
     )
 
 
-def shape_of(run: Any) -> dict[str, Any]:
-    """The model settings of a loaded run, as a recipe holds them (without the vocabulary's size)."""
-    return {k: v for k, v in run.config["model"].items() if k not in FROM_TEXT}
-
-
 def _rates(recipe: Recipe, settings: Mapping[str, Any] | None, going_on: bool) -> Recipe:
     """Learning rates that suit what the user chose: AdamW for all, or weights already trained."""
     given = flat(settings)
@@ -136,20 +103,7 @@ def _rates(recipe: Recipe, settings: Mapping[str, Any] | None, going_on: bool) -
         plain: dict[str, Any] = {"learning_rate": 2e-3, "weight_decay": 0.1, "clip": 1.0}
         plain |= {"embedding_learning_rate": None, "head_learning_rate": None, "epsilon": 1e-8}
         recipe = recipe.replace(training={k: v for k, v in plain.items() if k not in given})
-    if going_on:  # large steps would undo what was learnt
-        names = [n for n in RATES if n not in given and getattr(recipe.training, n) is not None]
-        recipe = recipe.replace(training={n: 0.3 * getattr(recipe.training, n) for n in names})
-    return recipe
-
-
-def _heads_that_fit(recipe: Recipe, settings: Mapping[str, Any] | None) -> Recipe:
-    """A width that the user chose gets heads about 32 wide, unless they chose those too."""
-    given = flat(settings)
-    if "d_model" not in given or "n_heads" in given or "d_head" in given:
-        return recipe
-    width = int(given["d_model"])
-    fitting = [h for h in range(1, width + 1) if width % (2 * h) == 0 and width // h >= 32]
-    return recipe.replace(model={"n_heads": max(fitting, default=1)})
+    return slower_when_going_on(recipe, settings) if going_on else recipe
 
 
 # -- decisions ----------------------------------------------------------------------------------
@@ -257,7 +211,7 @@ def _settled(
         expected_loss(lines, steps * per_step, corpus.train.n_tokens),
     )
     asked = "steps" in flat(settings)
-    plan.reasons = _reasons(plan, config, speed, _why_so_long(asked, steps < possible, by_default))
+    plan.reasons = _reasons(plan, config, speed, why_so_long(asked, steps < possible, by_default))
     return plan
 
 
@@ -292,15 +246,6 @@ def _evaluations(corpus: Any, minutes: float, per_second: float) -> tuple[int, i
     return 4, max(affordable // 4, 2000)
 
 
-def _why_so_long(asked: bool, text_ends_it: bool, by_default: bool) -> str:
-    """What decided the number of steps, as the end of the line about time."""
-    if asked:
-        return ", the steps that were asked for"
-    if text_ends_it:
-        return ", because more passes over so short a text would teach it by heart"
-    return " (--minutes changes it)" if by_default else ""
-
-
 def _reasons(plan: Plan, config: Any, speed: float, why_so_long: str) -> dict[str, str]:
     t, corpus = plan.recipe.training, plan.corpus
     context = f"{config.context_length} tokens"
@@ -308,13 +253,13 @@ def _reasons(plan: Plan, config: Any, speed: float, why_so_long: str) -> dict[st
         context += ", because the training text has no more"
     return {
         "machine": f"{speed / 1e9:,.0f} billion operations a second in training",
-        "model": f"{plan.parameters:,} parameters: {_counted(config.n_layers, 'layer')}, "
-        f"{_counted(config.n_heads, 'head')}, {config.d_model} wide",
+        "model": f"{plan.parameters:,} parameters: {counted(config.n_layers, 'layer')}, "
+        f"{counted(config.n_heads, 'head')}, {config.d_model} wide",
         "context": context,
-        "training": f"{_counted(plan.steps, 'step')} of {t.batch_size * config.context_length:,} "
+        "training": f"{counted(plan.steps, 'step')} of {t.batch_size * config.context_length:,} "
         f"tokens, {plan.epochs:.1f} passes over the text, {plan.tokens_per_second:,.0f} tokens a "
         "second",
-        "time": f"about {_minutes(plan.minutes)}{why_so_long}",
+        "time": f"about {in_minutes(plan.minutes)}{why_so_long}",
         "to expect": _to_expect(plan),
     }
 
@@ -328,14 +273,3 @@ def _to_expect(plan: Plan) -> str:
         f"{name.replace(', streaming', ' (streaming)')} has {loss:.2f} (forecast from that and the "
         "number of tokens; give or take 10 %)"
     )
-
-
-def _minutes(minutes: float) -> str:
-    if minutes >= 2:
-        return f"{minutes:.0f} minutes"
-    return _counted(max(round(60 * minutes), 1), "second")
-
-
-def _counted(n: int, word: str) -> str:
-    """1 layer · 2,000 steps."""
-    return f"{n:,} {word}" if n == 1 else f"{n:,} {word}s"

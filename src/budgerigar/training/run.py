@@ -22,6 +22,7 @@ from budgerigar.formats.run import (
     save_weights,
 )
 from budgerigar.training.asked import refuse_untrainable, without_effect
+from budgerigar.training.branch import branch_off
 from budgerigar.training.corpora import (
     describe_corpus,
     gather_corpus,
@@ -38,7 +39,8 @@ from budgerigar.training.fine_tuning import (
 from budgerigar.training.finish import TrainedRun, compared, make_loop, run_loop
 from budgerigar.training.given import Given, Paths
 from budgerigar.training.memory import check_memory
-from budgerigar.training.plan import Plan, make_plan
+from budgerigar.training.plan import make_plan
+from budgerigar.training.plan_parts import Plan
 from budgerigar.training.recipe import (
     Recipe,
     flat,
@@ -76,7 +78,9 @@ def train(
         out: the run folder to make; None: runs/<name>-<n>.
         minutes: time budget; sets the number of steps by measuring this machine.
         settings: changes to the recipe, as `recipe.override` takes them.
-        resume: a run folder to go on with; then the rest of the arguments are not needed.
+        resume: a run folder to go on with; then the rest of the arguments are not needed. With
+            `out` and a number of steps (or minutes) it is left as it is, and a run of that length
+            goes on in a new folder from where its rate began to fall (warmup-stable-decay).
         start_from: a run folder whose weights and vocabulary to begin with (fine-tuning).
         callbacks: objects with on_step, on_evaluation or on_sample; see events.py.
 
@@ -85,7 +89,10 @@ def train(
     """
     with torch.random.fork_rng(devices=_cuda_devices()):
         if resume is not None:
-            return resume_run(resolve_run(resume), corpus, settings, callbacks)
+            path = resolve_run(resume)
+            if out is not None:
+                path, settings = branch_off(path, Path(out), minutes, settings)
+            return resume_run(path, corpus, settings, callbacks)
         given = _given(files, pair_files)
         return _start(recipe, given, corpus, out, minutes, settings, start_from, callbacks)
 
@@ -127,8 +134,10 @@ def _start(
         check_fits(base, recipe)
         recipe = with_vocabularies(recipe, base)
     if corpus is None:
-        kept = (None, None) if base is None else (base.tokenizer, base.source_tokenizer)
-        corpus = gather_corpus(recipe.text, given, *kept, recipe.reads_pairs)
+        known: dict[str, Any] = {}
+        if base is not None:
+            known = {"tokenizer": base.tokenizer, "source_tokenizer": base.source_tokenizer}
+        corpus = gather_corpus(recipe.text, given, pairs=recipe.reads_pairs, **known)
     if plan is None:
         _say(corpus.notes)
     _say(without_effect(recipe, flat(settings), bool(given)))

@@ -11,7 +11,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -37,14 +37,33 @@ class StepTimer:
         self._network = copy.deepcopy(network).train()
         self._optimizers = Optimizers(self._network, settings)
         self._averages = Averages(self._network, settings)
+        self._turn = 0
+        self.draw(batches, 1)
+
+    def draw(self, batches: Any, count: int) -> None:
+        """Take `count` steps' batches to go through in turn; the cursor of `batches` is put back."""
         cursor = copy.deepcopy(batches.state_dict())
-        self._batch = next_micro_batches(batches, settings.accumulate, compute.device)
+        self._drawn = [
+            next_micro_batches(batches, self._settings.accumulate, self._compute.device)
+            for _ in range(count)
+        ]
         batches.load_state_dict(cursor)
+
+    @property
+    def varies(self) -> bool:
+        """Whether batches are of different sizes: those of pairs are."""
+        return "source" in self._drawn[0][0][0].inputs
+
+    @property
+    def tokens(self) -> float:
+        """Scored tokens of a step, on average over the batches drawn."""
+        return statistics.fmean(scored for _, scored in self._drawn)
 
     def seconds(self) -> float:
         """Wall time of one step (without drawing the batch)."""
+        micro_batches, scored = self._drawn[self._turn % len(self._drawn)]
+        self._turn += 1
         start = time.perf_counter()
-        micro_batches, scored = self._batch
         accumulate_gradients(
             self._network,
             micro_batches,
@@ -122,6 +141,40 @@ def settle_threads(
     return threads
 
 
+class MeasuredStep(NamedTuple):
+    """What one optimizer step takes here, on average."""
+
+    seconds: float
+    tokens: float
+    """scored"""
+
+
+DIFFERENT_BATCHES = 8  # pairs: batches differ in shape, so that a single one would mislead
+
+
+def measure_steps(
+    network: nn.Module,
+    batches: Any,
+    settings: TrainingRecipe,
+    compute: Compute,
+    seconds: float = 2.0,
+) -> MeasuredStep:
+    """Time steps for about `seconds`, on several batches where these are of different sizes.
+
+    Equal ones: the median, so that a moment of other work does not count; different ones: the mean.
+    """
+    with untouched(network):
+        timer = StepTimer(network, batches, settings, compute)
+        timer.seconds()
+        if not timer.varies:
+            return MeasuredStep(_median_seconds(timer.seconds, seconds), timer.tokens)
+        timer.draw(batches, DIFFERENT_BATCHES)
+        times = [timer.seconds() for _ in range(DIFFERENT_BATCHES)]
+        while sum(times) < seconds and len(times) < 200:
+            times += [timer.seconds() for _ in range(DIFFERENT_BATCHES)]
+        return MeasuredStep(statistics.fmean(times), timer.tokens)
+
+
 def steps_for_minutes(
     minutes: float,
     network: nn.Module,
@@ -131,8 +184,5 @@ def steps_for_minutes(
     seconds: float = 2.0,
 ) -> int:
     """How many steps fit into `minutes`, measured on this machine for about `seconds`."""
-    with untouched(network):
-        timer = StepTimer(network, batches, settings, compute)
-        timer.seconds()
-        per_step = _median_seconds(timer.seconds, seconds)
-    return max(1, int(60 * minutes / per_step))
+    step = measure_steps(network, batches, settings, compute, seconds)
+    return max(1, int(60 * minutes / step.seconds))
