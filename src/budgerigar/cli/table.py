@@ -16,7 +16,7 @@ class Command:
 
 GROUPS: dict[str, tuple[Command, ...]] = {
     "learn": (
-        Command("demo", "[--quick]", "watch a small GPT learn to look back, then train a real one"),
+        Command("demo", "[--quick]", "watch small models learn to look back and to translate, then a real one"),
     ),
     "make": (
         Command("train", "[FILE…]", "train or fine-tune a model on a text, or on sentence pairs"),
