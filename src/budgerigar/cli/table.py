@@ -16,7 +16,7 @@ class Command:
 
 GROUPS: dict[str, tuple[Command, ...]] = {
     "learn": (
-        Command("demo", "[--quick]", "watch small models learn to look back and to translate, then a real one"),
+        Command("demo", "[--quick]", "watch small models learn to look back, and to translate"),
     ),
     "make": (
         Command("train", "[FILE…]", "train or fine-tune a model on a text, or on sentence pairs"),
@@ -24,7 +24,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
     ),
     "run": (
         Command("generate", "RUN [PROMPT]", "continue a text, as it is written"),
-        Command("translate", "RUN [TEXT…]", "N lines in, N lines out"),
+        Command("translate", "RUN [TEXT…]", "translate: N lines in, N lines out"),
     ),
     "look": (Command("look", "RUN TEXT", "what each head attends to: terminal, PNG, SVG, HTML"),),
     "models": (
