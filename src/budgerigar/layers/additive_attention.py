@@ -9,11 +9,14 @@ annotation. To the viewer this is one head: (B,1,T,S).
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 import torch
 from torch import Tensor, nn
 
 from budgerigar.layers.attention import AttentionSteps
 from budgerigar.layers.linear import Linear
+from budgerigar.layers.recurrent_kernels import Look
 from budgerigar.layers.taps import Taps, tap
 from budgerigar.layers.visibility import View
 
@@ -31,6 +34,49 @@ def additive_attention(
     masked = scores.masked_fill(~visible, float("-inf"))  # a weight of exactly 0
     weights = torch.softmax(masked, dim=-1)  # each row sums to 1
     return weights @ values  # the expected annotation
+
+
+@dataclass(frozen=True)
+class Source:
+    """What the decoder knows of the source. Several rows may share one: `rows` says which is whose.
+
+    keys (N,S,A), values (N,S,C), padding (N,S) boolean: of an attention, N sources. context (N,C):
+    the encoder's last state, where it enters every step. rows (B,): None where row b has source b.
+    """
+
+    lengths: Tensor | None = None
+    keys: Tensor | None = None
+    values: Tensor | None = None
+    padding: Tensor | None = None
+    context: Tensor | None = None
+    rows: Tensor | None = None
+
+    def select(self, rows: Tensor) -> Source:
+        """For some rows of the batch; copied only once an eighth of the sources is not needed."""
+        rows = rows if self.rows is None else self.rows[rows]
+        some = next((p for p in (self.keys, self.context) if p is not None), None)
+        if some is None:
+            return replace(self, rows=rows)
+        kept, renumbered = rows.unique(return_inverse=True)
+        if len(kept) > 7 / 8 * len(some):
+            return replace(self, rows=rows)
+        return replace(replace(self, rows=kept).spread(), rows=renumbered)
+
+    def spread(self) -> Source:
+        """The same with a source per row, copied where rows share one."""
+        if self.rows is None:
+            return self
+        parts = {
+            name: None if part is None else part[self.rows]
+            for name, part in vars(self).items()
+            if name != "rows"
+        }
+        return Source(**parts)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return sum(t.nbytes for t in (self.keys, self.values, self.context) if t is not None)
 
 
 class AdditiveAttention(nn.Module):
@@ -51,24 +97,53 @@ class AdditiveAttention(nn.Module):
         full = torch.float64 if annotations.dtype == torch.float64 else torch.float32
         return self.key(annotations).to(full), annotations.to(full)
 
-    def tapped(self, keys: Tensor, values: Tensor, taps: Taps | None) -> tuple[Tensor, Tensor]:
-        """`memory` as it is seen or replaced from outside: (B,1,S,A), (B,1,S,C)."""
-        keys = tap(taps, f"{self.name}.key", keys[:, None])[:, 0]
-        return keys, tap(taps, f"{self.name}.value", values[:, None])[:, 0]
+    def seen(self, source: Source, taps: Taps | None) -> Source:
+        """`source` as it is seen or replaced from outside: keys (B,1,S,A), values (B,1,S,C)."""
+        if taps is None:
+            return source
+        each = source.spread()
+        assert each.keys is not None
+        assert each.values is not None
+        keys = taps(f"{self.name}.key", each.keys[:, None])[:, 0]
+        values = taps(f"{self.name}.value", each.values[:, None])[:, 0]
+        changed = taps.replaces(f"{self.name}.key") or taps.replaces(f"{self.name}.value")
+        return replace(each, keys=keys, values=values) if changed else source
 
-    def forward(
-        self,
-        hidden: Tensor,
-        keys: Tensor,
-        values: Tensor,
-        padding: Tensor | None,
-        taps: Taps | None = None,
-    ) -> Tensor:
-        """One step: the state (B,H) before it -> the context (B,C). padding (B,S) boolean."""
-        query = tap(taps, f"{self.name}.query", self.query(hidden).to(keys.dtype)[:, None, None])
-        visible = None if padding is None else ~padding[:, None, None]
-        steps = self._steps(query, keys[:, None], values[:, None], visible, taps)
-        return self.given(steps.head_output, taps)[:, 0, 0]
+    def forward(self, hidden: Tensor, source: Source, taps: Taps | None = None) -> Tensor:
+        """One step: the state (B,H) before it -> the context (B,C)."""
+        assert source.keys is not None
+        assert source.values is not None
+        query = self.query(hidden).to(source.keys.dtype)
+        if self.replaced(taps):
+            each = source.spread()
+            assert each.keys is not None
+            assert each.values is not None
+            query = tap(taps, f"{self.name}.query", query[:, None, None])
+            visible = None if each.padding is None else ~each.padding[:, None, None]
+            steps = self._steps(query, each.keys[:, None], each.values[:, None], visible, taps)
+            return self.given(steps.head_output, taps)[:, 0, 0]
+        context = self._together(query, source)
+        if taps is not None:
+            self.look(hidden[:, None], source, context[:, None], taps)
+        return context
+
+    def _together(self, query: Tensor, source: Source) -> Tensor:
+        """Contexts (B,C) of queries (B,A): rows that share a source are multiplied with it at once."""
+        assert source.keys is not None
+        assert source.values is not None
+        score = self.score.to(query.dtype)
+        look = Look(score, source.keys, source.values, source.padding)
+        rows = source.rows
+        if rows is None:
+            return look.forward(query[:, None])[0][:, 0]
+        # place: the how-manieth row of its source each one is
+        n = torch.bincount(rows, minlength=len(source.keys))
+        order = rows.argsort(stable=True)
+        place = torch.empty_like(rows)
+        place[order] = torch.arange(len(rows), device=rows.device) - (n.cumsum(0) - n)[rows[order]]
+        queries = query.new_zeros(len(n), int(n.max()) if len(rows) else 0, query.shape[1])
+        queries[rows, place] = query
+        return look.forward(queries)[0][rows, place]
 
     def given(self, head_output: Tensor, taps: Taps | None) -> Tensor:
         """The context (B,1,T,C) under both its names: one head, so no projection joins several."""
@@ -103,19 +178,15 @@ class AdditiveAttention(nn.Module):
         parts = ("query", "scores", "weights", "head_output", "output")
         return taps is not None and any(taps.replaces(f"{self.name}.{part}") for part in parts)
 
-    def look(
-        self,
-        before: Tensor,
-        keys: Tensor,
-        values: Tensor,
-        padding: Tensor | None,
-        contexts: Tensor,
-        taps: Taps,
-    ) -> None:
-        """Record what a whole sequence did: states `before` each step (B,T,H), contexts (B,T,C)."""
+    def look(self, before: Tensor, source: Source, contexts: Tensor, taps: Taps) -> None:
+        """Record what was done: states `before` each step (B,T,H), contexts (B,T,C)."""
         self.given(contexts[:, None], taps)
         with torch.no_grad():
-            query = tap(taps, f"{self.name}.query", self.query(before).to(keys.dtype)[:, None])
+            each = source.spread()
+            assert each.keys is not None
+            assert each.values is not None
+            query = self.query(before).to(each.keys.dtype)[:, None]
+            query = tap(taps, f"{self.name}.query", query)
             if taps.wants(f"{self.name}.scores") or taps.wants(f"{self.name}.weights"):
-                visible = None if padding is None else ~padding[:, None, None]
-                self._steps(query, keys[:, None], values[:, None], visible, taps)
+                visible = None if each.padding is None else ~each.padding[:, None, None]
+                self._steps(query, each.keys[:, None], each.values[:, None], visible, taps)

@@ -1,7 +1,7 @@
 """Recurrent cells: GRU (Cho et al. 2014) and LSTM (Hochreiter & Schmidhuber 1997, Gers et al. 2000).
 
 `gru_step` and `lstm_step` are the equations, to read; `Recurrence` runs them over whole sequences.
-Weights are packed per gate in torch's order, so `torch.nn.GRUCell` and `LSTMCell` hold the same numbers.
+Weights are packed per gate in torch's order, so `torch.nn.GRU` and `torch.nn.LSTM` hold the same.
 
 Shapes: B batch, T positions, I width of the input, H d_hidden.
 """
@@ -31,10 +31,10 @@ class Carried(NamedTuple):
 
     def where(self, chosen: Tensor, other: Carried) -> Carried:
         """This in the rows where `chosen` (B,1) is true, `other` in the rest."""
+        hidden = torch.where(chosen, self.hidden, other.hidden)
         if self.cell is None or other.cell is None:
-            return Carried(torch.where(chosen, self.hidden, other.hidden))
-        hidden, cell = (torch.where(chosen, a, b) for a, b in zip(self, other, strict=True))
-        return Carried(hidden, cell)
+            return Carried(hidden)
+        return Carried(hidden, torch.where(chosen, self.cell, other.cell))
 
     @property
     def nbytes(self) -> int:
@@ -58,6 +58,7 @@ def gru_step(from_input: Tensor, from_hidden: Tensor, carried: Carried) -> Carri
 
 def lstm_step(from_input: Tensor, from_hidden: Tensor, carried: Carried) -> Carried:
     """One step of an LSTM. `from_input` = W x + b and `from_hidden` = U h + c, (B,4H) each."""
+    assert carried.cell is not None
     enter, forget, candidate, show = (from_input + from_hidden).chunk(4, dim=-1)
     kept = torch.sigmoid(forget) * carried.cell  # the past, as far as it is not forgotten
     cell = kept + torch.sigmoid(enter) * torch.tanh(candidate)  # and what is new
@@ -127,15 +128,15 @@ class Recurrence(nn.Module):
         if backwards:
             entered, where = entered.flip(0), None if where is None else where.flip(0)
         matrix, bias = self.hidden.weight, self.hidden.bias
-        hidden, last, last_cell, cells, attended = recur(
-            self.kind, entered, *carried, matrix, bias, where, inside
-        )
+        start = torch.stack([part for part in carried if part is not None])
+        states, attended = recur(self.kind, entered, start, matrix, bias, where, inside)
+        last = Carried(*states[-1])
         if backwards:
-            hidden, cells = hidden.flip(0), None if cells is None else cells.flip(0)
+            states = states.flip(0)
+        hidden, *cells = (part.transpose(0, 1) for part in states.unbind(1))
         if attended is not None:
             attended = Attended(*(part.transpose(0, 1) for part in attended))
-        cells = None if cells is None else cells.transpose(0, 1)
-        return Ran(hidden.transpose(0, 1), Carried(last, last_cell), cells, attended)
+        return Ran(hidden, last, cells[0] if cells else None, attended)
 
 
 def initialise_recurrent(model: nn.Module, kind: str, d_hidden: int, seed: int) -> None:

@@ -108,7 +108,7 @@ class RnnEncoderDecoderConfig:
 
     @property
     def copies_state(self) -> bool:
-        """Decoder layers start from the states of the encoder's layers as they are (Sutskever et al.)."""
+        """Decoder layers start from the encoder's states as they are (Sutskever et al. 2014)."""
         same_depth = self.n_encoder_layers == self.n_decoder_layers
         return not (self.bidirectional or self.context_width) and same_depth
 

@@ -14,11 +14,12 @@ import torch
 from torch import Tensor, nn
 
 from budgerigar.errors import UserError
+from budgerigar.layers.additive_attention import Source
 from budgerigar.layers.recurrent import initialise_recurrent
 from budgerigar.layers.taps import Taps, tap
 from budgerigar.models.rnn_config import RnnEncoderDecoderConfig
 from budgerigar.models.rnn_parts import Decoder, Encoder, Output, TokenEmbedding
-from budgerigar.models.rnn_state import RnnState, Source
+from budgerigar.models.rnn_state import RnnState
 
 
 class RnnEncoderDecoder(nn.Module):
@@ -127,8 +128,7 @@ class RnnEncoderDecoder(nn.Module):
         if lengths is not None:
             valid = torch.arange(width, device=tokens.device)[None] < lengths[:, None]
         word = tap(taps, "decoder.embedding", self.embedding(tokens))
-        source = state.source.spread()
-        hidden, context, layers = self.decoder(word, state.layers, source, valid, taps)
+        hidden, context, layers = self.decoder(word, state.layers, state.source, valid, taps)
         if not all_positions and width > 1:  # the output layer only where it is asked for
             last = torch.full((batch,), width, device=tokens.device) if lengths is None else lengths
             at = (torch.arange(batch, device=tokens.device), (last - 1).clamp(min=0))

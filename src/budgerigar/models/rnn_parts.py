@@ -7,19 +7,17 @@ vocab_size. Everything is right-padded.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from budgerigar.layers.additive_attention import AdditiveAttention
+from budgerigar.layers.additive_attention import AdditiveAttention, Source
 from budgerigar.layers.linear import Linear, product
 from budgerigar.layers.recurrent import Carried, Recurrence
 from budgerigar.layers.recurrent_kernels import AttentionInside
 from budgerigar.layers.taps import Taps, tap
 from budgerigar.models.rnn_config import RnnEncoderDecoderConfig
-from budgerigar.models.rnn_state import Source
 
 
 class TokenEmbedding(nn.Module):
@@ -146,7 +144,7 @@ class DecoderLayer(Recurrence):
         hidden = tap(taps, f"{self.name}.hidden.start", hidden)
         return Carried(hidden, None if cell is None else tap(taps, f"{self.name}.cell.start", cell))
 
-    def forward(
+    def read(
         self,
         x: Tensor,
         carried: Carried,
@@ -161,13 +159,11 @@ class DecoderLayer(Recurrence):
         entered = self.input(x.transpose(0, 1))  # (T,B,G)
         contexts = None
         if self.cross_attention is not None:
-            assert source.keys is not None
-            assert source.values is not None
-            keys, values = self.cross_attention.tapped(source.keys, source.values, taps)
-            source = replace(source, keys=keys, values=values)
+            source = self.cross_attention.seen(source, taps)
         elif self.context is not None:
-            assert source.context is not None
-            always = tap(taps, f"{self.name}.context", source.context)
+            last = source.spread().context
+            assert last is not None
+            always = tap(taps, f"{self.name}.context", last)
             entered = entered + self.context(always)
             contexts = always[:, None].expand(-1, x.shape[1], -1)
         if x.shape[1] == 1 or self._stepwise(taps):
@@ -194,6 +190,7 @@ class DecoderLayer(Recurrence):
         """All steps in the fast loop; what taps record is computed again afterwards."""
         attention, inside = self.cross_attention, None
         if attention is not None:
+            source = source.spread()
             assert source.keys is not None
             assert source.values is not None
             assert self.context is not None
@@ -213,7 +210,7 @@ class DecoderLayer(Recurrence):
                 tap(taps, f"{self.name}.cell", ran.cells)
             if attention is not None and inside is not None and contexts is not None:
                 before = torch.cat([carried.hidden[:, None], ran.hidden[:, :-1]], dim=1)
-                attention.look(before, inside.keys, inside.values, inside.padding, contexts, taps)
+                attention.look(before, source, contexts, taps)
         return ran.hidden, contexts, ran.last
 
     def _one_by_one(
@@ -229,12 +226,8 @@ class DecoderLayer(Recurrence):
         record = Recorder(taps, self.name)
         for t, given in enumerate(entered):
             if attention is not None:
-                assert source.keys is not None
-                assert source.values is not None
                 assert self.context is not None
-                context = attention(
-                    carried.hidden, source.keys, source.values, source.padding, taps
-                )
+                context = attention(carried.hidden, source, taps)
                 given = given + self.context(context)
                 contexts.append(context)
             after = self.step_from(given, carried)
@@ -311,7 +304,7 @@ class Decoder(nn.Module):
         context, after = None, []
         for layer, block in enumerate(self.blocks()):
             x = x if layer == 0 else drop(self, x)
-            x, given, carried = block(x, states[layer], source, valid, taps)
+            x, given, carried = block.read(x, states[layer], source, valid, taps)
             context = given if layer == 0 else context
             after.append(carried)
         return x, context, after

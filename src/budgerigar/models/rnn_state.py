@@ -2,48 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
+from budgerigar.layers.additive_attention import Source
 from budgerigar.layers.recurrent import Carried
-
-
-@dataclass(frozen=True)
-class Source:
-    """What the decoder knows of the source. Several rows may share one: `rows` says which is whose.
-
-    keys (N,S,A), values (N,S,C), padding (N,S) boolean: of an attention, N sources. context (N,C):
-    the encoder's last state, where it enters every step. rows (B,): None where row b has source b.
-    """
-
-    lengths: Tensor | None = None
-    keys: Tensor | None = None
-    values: Tensor | None = None
-    padding: Tensor | None = None
-    context: Tensor | None = None
-    rows: Tensor | None = None
-
-    def select(self, rows: Tensor) -> Source:
-        """For some rows of the batch; nothing is copied."""
-        return replace(self, rows=rows if self.rows is None else self.rows[rows])
-
-    def spread(self) -> Source:
-        """The same with a source per row, copied where rows share one."""
-        if self.rows is None:
-            return self
-        parts = {
-            name: None if part is None else part[self.rows]
-            for name, part in vars(self).items()
-            if name != "rows"
-        }
-        return Source(**parts)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes held."""
-        return sum(t.nbytes for t in (self.keys, self.values, self.context) if t is not None)
 
 
 @dataclass
