@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -290,3 +292,22 @@ def test_an_empty_source_and_an_empty_translation() -> None:
         seen = trace_pair(model, english(), "", "", source_tokenizer=chinese())
         assert seen.attention("L0.H0", kind="cross").weights.tolist() == [[1.0]]
         assert "no words" in str(seen.alignment())
+
+
+def test_pictures_of_a_translator(tmp_path: Path) -> None:
+    seen = seen_by(translator())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # a character that no font has is one
+        assert seen.heatmap(tmp_path / "head.png", head="L1.H2").stat().st_size > 1000
+    seen.heatmap(tmp_path / "grid.svg")
+    grid = (tmp_path / "grid.svg").read_text(encoding="utf-8")
+    assert "all heads, layer 0 at the top: decoder, cross-attention" in grid
+    assert "query, the token being predicted; columns: key, the source token" in grid
+    assert "L1.H3" in grid
+    seen.heatmap(tmp_path / "layer.svg", layer=0, of="encoder")
+    layer = (tmp_path / "layer.svg").read_text(encoding="utf-8")
+    assert "heads of one layer: encoder, self-attention" in layer
+    assert "鹉" in layer
+    blank = seen_by(recurrent(), no_source=True)
+    blank.heatmap(tmp_path / "blank.svg", head="L0.H0")
+    assert "masked: the source is switched off" in (tmp_path / "blank.svg").read_text("utf-8")

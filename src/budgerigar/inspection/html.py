@@ -52,7 +52,7 @@ def _data(matrices: Sequence[Matrix], about: str) -> dict[str, Any]:
         heads.append(
             {
                 "name": matrix.name,
-                "short": matrix.name.removesuffix(f" ({matrix.group})"),
+                "short": matrix.short,
                 "axes": len(axes) - 1,
                 "weights": _packed(np.rint(matrix.weights * full).astype(kind)),
                 "mask": masks.setdefault(mask, len(masks)),  # most heads share one

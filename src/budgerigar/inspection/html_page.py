@@ -81,6 +81,8 @@ function hatch(g, x, y, wide, high, step, line, thick = 0.6) {
 const style = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const cut = s => { const c = [...s]; return c.length > 14 ? c.slice(0, 7).join("") + "…" +
   c.slice(-6).join("") : s; };
+// Chinese and its kin are read with one character below the other.
+const stacks = s => /^[\\u2e80-\\u9fff\\uf900-\\ufaff]{1,6}$/.test(s);
 let cell = 20, left = 120, roof = 120;
 function draw() {
   const canvas = el("large"), g = canvas.getContext("2d"), ratio = window.devicePixelRatio || 1;
@@ -89,7 +91,8 @@ function draw() {
   const family = font + "px " + getComputedStyle(document.body).fontFamily;
   g.font = family;
   left = 10 + Math.max(...A.queries.map(q => g.measureText(cut(q)).width));
-  roof = 10 + Math.max(...A.keys.map(k => g.measureText(cut(k)).width));
+  roof = 10 + Math.max(...A.keys.map(k =>
+    stacks(k) ? k.length * font * 1.15 : g.measureText(cut(k)).width));
   const wide = left + S * cell + 4, high = roof + T * cell + 4;
   canvas.width = wide * ratio; canvas.height = high * ratio;
   canvas.style.width = wide + "px"; canvas.style.height = high + "px";
@@ -105,8 +108,12 @@ function draw() {
   g.textAlign = "left";
   for (let k = 0; k < S; k++) if (k === key || (k % every === 0 && Math.abs(k - key) >= every)) {
     g.globalAlpha = k === key ? 1 : 0.75;
-    g.save(); g.translate(left + (k + 0.5) * cell, roof - 5); g.rotate(-Math.PI / 2);
-    g.fillText(cut(A.keys[k]), 0, 0); g.restore();
+    g.save(); g.translate(left + (k + 0.5) * cell, roof - 5);
+    if (stacks(A.keys[k])) {
+      g.textAlign = "center";
+      [...A.keys[k]].reverse().forEach((c, i) => g.fillText(c, 0, -(i + 0.5) * font * 1.15));
+    } else { g.rotate(-Math.PI / 2); g.fillText(cut(A.keys[k]), 0, 0); }
+    g.restore();
   }
   g.globalAlpha = 1; g.strokeStyle = "#d55e00"; g.lineWidth = 2;
   g.strokeRect(left + key * cell, roof + row * cell, cell, cell);

@@ -96,6 +96,11 @@ class Matrix:
         assert self.masked.shape == shape
 
     @property
+    def short(self) -> str:
+        """The name without the kind of attention: `L2.H3`."""
+        return self.name.removesuffix(f" ({self.group})")
+
+    @property
     def reasons(self) -> list[str]:
         """Kinds of mask that occur, in the order of `MASKED`."""
         return [] if self.mask is None else self.mask.kinds

@@ -20,26 +20,18 @@ from budgerigar.inspection import fonts
 from budgerigar.inspection.labels import is_wide, shorten, width
 from budgerigar.inspection.matrix import (
     KEY_AXIS,
-    MASKED,
     PREDICTED_AXIS,
     QUERY_AXIS,
     SOURCE_AXIS,
     Matrix,
     scale_top,
 )
+from budgerigar.inspection.plot_masks import hatch, legend
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_HATCHES = {
-    "future": "////",
-    "window": "\\\\\\\\",
-    "document": "xxxx",
-    "padding": "....",
-    "source": "----",
-}
-_HATCH_COLOUR, _MASK_COLOUR = "#9a9a9a", "#efefef"
 _SHORT_AXES = {
     QUERY_AXIS: "query: looks",
     KEY_AXIS: "key: looked at",
@@ -80,7 +72,7 @@ def head_figure(matrix: Matrix, top: float | None = None, text_only: bool = Fals
     _colour_bar(figure, image, figure.add_axes(bar_box), top)
     place = 0.12 / inches[0]
     write_title(figure, texts(matrix.name), texts(fit(matrix.about, inches[0])), texts.families)
-    _mask_legend(figure, [matrix], place, 0.10 / inches[1])
+    legend(figure, [matrix], place, 0.10 / inches[1])
     return figure
 
 
@@ -111,8 +103,9 @@ def layer_figure(matrices: Sequence[Matrix], text_only: bool = False) -> Figure:
         image = _draw(axes, matrix, top)
         _label_axes(axes, matrix, cell, texts)
         corner = ((x - side + 0.12) / inches[0], (y + rows * cell + roof - 0.15) / inches[1])
-        figure.text(*corner, texts(matrix.name), size=10, weight="bold", va="top")
-    _finish(figure, inches, matrices, image, top, texts, "heads of one layer")
+        figure.text(*corner, texts(matrix.short), size=10, weight="bold", va="top")
+    title = _with_group("heads of one layer", matrices)
+    _finish(figure, inches, matrices, image, top, texts, title)
     return figure
 
 
@@ -124,26 +117,38 @@ def grid_figure(
     if not heads:
         raise UserError("there are no heads to draw")
     across, down = max(map(len, rows)), len(rows)
-    size = min(2.2, 15 / across)
-    inches = (max(across * (size + 0.12) + 1.15, 5.2), down * (size + 0.32) + 1.15)
+    wide, high = _thumbnail(min(2.2, 15 / across), *heads[0].weights.shape)
+    inches = (max(across * (wide + 0.12) + 1.15, 5.2), max(down * (high + 0.32), 1.2) + 1.15)
     figure = blank_figure(inches)
     top = scale_top(heads)
     texts = Texts([about or heads[0].about], text_only)
     image = None
     for y, row in enumerate(rows):
         for x, matrix in enumerate(row):
-            left = 0.2 + x * (size + 0.12)
-            bottom = inches[1] - 0.7 - (y + 1) * (size + 0.32) + 0.05
+            left = 0.2 + x * (wide + 0.12)
+            bottom = inches[1] - 0.7 - (y + 1) * (high + 0.32) + 0.05
             axes = figure.add_axes(
-                (left / inches[0], bottom / inches[1], size / inches[0], size / inches[1])
+                (left / inches[0], bottom / inches[1], wide / inches[0], high / inches[1])
             )
             image = _draw(axes, matrix, top)
             axes.set_xticks([])
             axes.set_yticks([])
-            axes.set_title(matrix.name, size=9, pad=3)
-    bar = 0.35 + across * (size + 0.12)
-    _finish(figure, inches, heads, image, top, texts, "all heads, layer 0 at the top", about, bar)
+            axes.set_title(matrix.short, size=9, pad=3)
+    bar = 0.35 + across * (wide + 0.12)
+    title = _with_group("all heads, layer 0 at the top", heads)
+    _finish(figure, inches, heads, image, top, texts, title, about, bar)
     return figure
+
+
+def _thumbnail(size: float, rows: int, columns: int) -> tuple[float, float]:
+    """Width and height in inches of square cells, the longer side `size`, neither too thin to see."""
+    longest = max(rows, columns)
+    return max(size * columns / longest, 0.55), max(size * rows / longest, 0.3)
+
+
+def _with_group(title: str, matrices: Sequence[Matrix]) -> str:
+    group = matrices[0].group
+    return f"{title}: {group}" if group else title
 
 
 def save(figure: Figure, path: str | Path, dpi: int = 150) -> Path:
@@ -228,7 +233,7 @@ def _draw(axes: Axes, matrix: Matrix, top: float) -> Any:
     from matplotlib import colormaps
 
     rows, columns = matrix.weights.shape
-    _hatch(axes, matrix)
+    hatch(axes, matrix)
     cells = np.ma.masked_array(matrix.weights, mask=matrix.masked)
     image = axes.imshow(
         cells,
@@ -245,41 +250,6 @@ def _draw(axes: Axes, matrix: Matrix, top: float) -> Any:
     for spine in axes.spines.values():
         spine.set_linewidth(0.6)
     return image
-
-
-def _hatch(axes: Axes, matrix: Matrix) -> None:
-    """Hatch masked cells, each kind of mask its own way, as one path per kind."""
-    from matplotlib.patches import PathPatch
-
-    for reason in matrix.reasons:
-        assert matrix.mask is not None
-        path = _cells_path(matrix.mask.where(reason))
-        axes.add_artist(  # add_patch would compute the limits from every cell
-            PathPatch(
-                path,
-                facecolor=_MASK_COLOUR,
-                edgecolor=_HATCH_COLOUR,
-                hatch=_HATCHES[reason],
-                linewidth=0.0,
-                zorder=1,
-            )
-        )
-
-
-def _cells_path(cells: np.ndarray) -> Any:
-    """The outlines of runs of True in each row of (T,S), as one compound path."""
-    from matplotlib.path import Path as Outline
-
-    vertices: list[tuple[float, float]] = []
-    codes: list[Any] = []
-    padded = np.pad(cells.astype(np.int8), ((0, 0), (1, 1)))
-    changes: Any = np.argwhere(np.diff(padded, axis=1))  # (row, column), start and stop in turn
-    for (row, start), (_, stop) in zip(changes[::2].tolist(), changes[1::2].tolist(), strict=True):
-        left, right, up, down = start - 0.5, stop - 0.5, row - 0.5, row + 0.5
-        vertices += [(left, up), (right, up), (right, down), (left, down), (left, up)]
-        codes += [Outline.MOVETO, Outline.LINETO, Outline.LINETO, Outline.LINETO]
-        codes.append(Outline.CLOSEPOLY)
-    return Outline(vertices, codes)
 
 
 def _label_axes(axes: Axes, matrix: Matrix, cell: float, texts: Texts) -> None:
@@ -331,28 +301,6 @@ def _colour_bar(figure: Figure, image: Any, axes: Axes, top: float) -> None:
     bar.outline.set_linewidth(0.6)
 
 
-def _mask_legend(figure: Figure, matrices: Sequence[Matrix], x: float, y: float) -> None:
-    """What each hatch means, in one line at the foot."""
-    from matplotlib.patches import Rectangle
-
-    reasons = [r for r in MASKED if any(r in matrix.reasons for matrix in matrices)]
-    wide, high = figure.get_size_inches()
-    for reason in reasons:
-        patch = Rectangle(
-            (x, y),
-            0.24 / wide,
-            0.14 / high,
-            transform=figure.transFigure,
-            facecolor=_MASK_COLOUR,
-            edgecolor=_HATCH_COLOUR,
-            hatch=_HATCHES[reason],
-            linewidth=0.5,
-        )
-        figure.add_artist(patch)
-        figure.text(x + 0.30 / wide, y, MASKED[reason], size=8, va="bottom")
-        x += (0.45 + len(MASKED[reason]) * 0.062) / wide
-
-
 def write_title(figure: Figure, title: str, about: str, families: list[str]) -> None:
     """What the picture shows, in the top left corner."""
     wide, high = figure.get_size_inches()
@@ -385,7 +333,7 @@ def _finish(
     bar = (left / inches[0], (inches[1] - 0.9 - height) / inches[1])
     axes = figure.add_axes((*bar, 0.16 / inches[0], height / inches[1]))
     _colour_bar(figure, image, axes, top)
-    _mask_legend(figure, matrices, place, 0.08 / inches[1])
+    legend(figure, matrices, place, 0.08 / inches[1])
 
 
 def fit(text: str, inches: float) -> str:
