@@ -10,9 +10,13 @@ from typing import Any
 
 from budgerigar.layers import shapes
 from budgerigar.layers.config import TransformerConfig
+from budgerigar.models import rnn_card
 from budgerigar.models.card_words import in_words, quantity
 from budgerigar.models.configs import ModelConfig, NgramConfig
 from budgerigar.models.papers import paper
+from budgerigar.models.rnn_config import RnnEncoderDecoderConfig
+
+_PAIR_FLOPS = "FLOPs: for a pair of a source and a target token, both sides full"
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,9 @@ def card(
     config.validate()
     if isinstance(config, NgramConfig):
         return _ngram_card(config, name, notes)
+    if isinstance(config, RnnEncoderDecoderConfig):
+        facts, words = rnn_card.sections(config, batch_size), rnn_card.in_words(config)
+        return Card(name or "rnn-encoder-decoder", words, facts, [*notes, _PAIR_FLOPS])
     facts = {
         "sizes": _sizes(config),
         "parameters": _parameters(config),
@@ -68,7 +75,7 @@ def card(
         del facts["cache"]
     remarks = list(notes)
     if config.assembly == "encoder-decoder":
-        remarks.append("FLOPs: for a pair of a source and a target token, both sides full")
+        remarks.append(_PAIR_FLOPS)
     return Card(name or config.assembly, in_words(config), facts, remarks)
 
 

@@ -9,7 +9,7 @@ from importlib import resources
 from typing import Any
 
 from budgerigar.errors import UserError
-from budgerigar.layers.config import TransformerConfig
+from budgerigar.models.configs import ModelConfig, config_from_dict
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Paper:
     """A published shape."""
 
     name: str
-    config: TransformerConfig
+    config: ModelConfig
     source: str
     """where it is published"""
     published: str = ""
@@ -42,10 +42,10 @@ def paper(name: str) -> Paper:
     if name not in _read():
         raise UserError(f"no paper's shape is called {name!r}; there are {', '.join(_read())}")
     entry = dict(_read()[name])
-    config = TransformerConfig.from_dict(entry.pop("model")).validate()
+    config = config_from_dict({"kind": "transformer", **entry.pop("model")}).validate()
     return Paper(name, config, **entry)
 
 
-def paper_config(name: str) -> TransformerConfig:
+def paper_config(name: str) -> ModelConfig:
     """The configuration of one of `papers()`."""
     return paper(name).config
