@@ -26,10 +26,16 @@ class _Scale:
         return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * share
 
 
-def curve_svg(training: Points, held_out: Points, lines: Mapping[str, float]) -> str:
+def curve_svg(
+    training: Points,
+    held_out: Points,
+    lines: Mapping[str, float],
+    axis: str = "loss, nats per token",
+    held_out_name: str = "held-out text",
+) -> str:
     """Training loss (thin), held-out loss (thick, with dots) and lines of simple models to pass.
 
-    Losses are nats per token; values that are not finite are left out.
+    `axis` says what is measured; values that are not finite are left out.
     """
     training = [(s, v) for s, v in training if math.isfinite(v)]
     held_out = [(s, v) for s, v in held_out if math.isfinite(v)]
@@ -38,15 +44,16 @@ def curve_svg(training: Points, held_out: Points, lines: Mapping[str, float]) ->
     last = max(s for s, _ in [*training, *held_out])
     low, high = min(values), max(values)
     scale = _Scale(last, max(low - 0.05 * (high - low), 0.0), high + 0.03 * (high - low))
-    parts = [*_axes(scale), *_lines(scale, lines)]
+    parts = [*_axes(scale, axis), *_lines(scale, lines)]
     parts += _path(scale, training, "#7a9cc6", 1.2) + _path(scale, held_out, "#d1495b", 2.4)
     parts += [
         f'<circle cx="{scale.x(s):.1f}" cy="{scale.y(v):.1f}" r="3.2" fill="#d1495b">'
         f"<title>step {s:,}: {v:.4f}</title></circle>"
         for s, v in held_out
     ]
-    parts += _legend(held_out, training)
-    words = f"loss from {values[0]:.2f} to {min(v for _, v in [*training, *held_out]):.2f}"
+    parts += _legend(held_out_name if held_out else "", training)
+    measured = [v for _, v in [*training, *held_out]]
+    words = f"{axis}: from {values[0]:.2f}, between {min(measured):.2f} and {max(measured):.2f}"
     return (
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{words}" '
         'font-family="system-ui, sans-serif" font-size="12" fill="currentColor">\n'
@@ -64,7 +71,7 @@ def _path(scale: _Scale, points: Points, colour: str, width: float) -> list[str]
     return [f'<polyline points="{way}" fill="none" stroke="{colour}" stroke-width="{width}"/>']
 
 
-def _axes(scale: _Scale) -> list[str]:
+def _axes(scale: _Scale, axis: str) -> list[str]:
     parts = []
     for value in ticks(scale.low, scale.high):
         y = scale.y(value)
@@ -81,7 +88,7 @@ def _axes(scale: _Scale) -> list[str]:
     parts.append(f'<text x="{middle}" y="{HEIGHT - 6}" text-anchor="middle">step</text>')
     parts.append(
         f'<text x="14" y="{HEIGHT / 2}" text-anchor="middle" '
-        f'transform="rotate(-90 14 {HEIGHT / 2})">loss, nats per token</text>'
+        f'transform="rotate(-90 14 {HEIGHT / 2})">{html.escape(axis)}</text>'
     )
     return parts
 
@@ -101,8 +108,8 @@ def _lines(scale: _Scale, lines: Mapping[str, float]) -> list[str]:
     return parts
 
 
-def _legend(held_out: Points, training: Points) -> list[str]:
-    entries = [("#d1495b", "held-out text")] if held_out else []
+def _legend(held_out: str, training: Points) -> list[str]:
+    entries = [("#d1495b", held_out)] if held_out else []
     entries += [("#7a9cc6", "training text")] if training else []
     x, top = WIDTH - RIGHT + 8, HEIGHT - BOTTOM + 18  # below the names of the lines
     return [

@@ -27,6 +27,16 @@ _STORED = {
 }
 
 
+def command_words(described: Mapping[str, Any]) -> list[str]:
+    """What to type after `budgie train` for the files that config.json's part `text` names."""
+    words = [str(file) for file in described.get("files", ())]
+    for name, stored in _STORED.items():
+        if name != "files":
+            flag = f"--{name.replace('_', '-')}"
+            words += [word for file in described.get(stored, ()) for word in (flag, str(file))]
+    return words
+
+
 @dataclass(frozen=True)
 class Given:
     """files: of running text. source, target: parallel files. pairs: files that hold both sides.

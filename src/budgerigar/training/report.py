@@ -18,6 +18,8 @@ from budgerigar.formats.run import RunFolder
 from budgerigar.models.card import card
 from budgerigar.models.configs import config_from_dict
 from budgerigar.training.curve import curve_svg
+from budgerigar.training.given import command_words
+from budgerigar.training.report_pairs import alignment_map, bleu_curve, translations_table
 
 STYLE = """
 :root { color-scheme: light dark }
@@ -36,23 +38,32 @@ def write_report(
     folder: Path, network: Any = None, tokenizer: Any = None, source_tokenizer: Any = None
 ) -> Path:
     """Write report.html into a run folder; with a network, it has a heat map too."""
-    page = report_html(folder, network, tokenizer)
+    page = report_html(folder, network, tokenizer, source_tokenizer)
     write_text(Path(folder) / "report.html", page)
     return Path(folder) / "report.html"
 
 
-def report_html(folder: Path, network: Any = None, tokenizer: Any = None) -> str:
+def report_html(
+    folder: Path, network: Any = None, tokenizer: Any = None, source_tokenizer: Any = None
+) -> str:
     """The page as text."""
     run = RunFolder.open(folder)
     config, recipe = run.config(), run.recipe() or {}
     entries = read_metrics(run.metrics_path)
+    if config["text"].get("pairs"):
+        written = [
+            translations_table(entries),
+            alignment_map(network, tokenizer, source_tokenizer, entries),
+        ]
+    else:
+        written = [_samples(entries), _heat_map(network, tokenizer, config, entries)]
     parts = [
         _head(folder, config, recipe),
         _warnings(entries),
         _curve(entries),
+        bleu_curve(entries),
         _numbers(entries),
-        _samples(entries),
-        _heat_map(network, tokenizer, config, entries),
+        *written,
         _card(folder, config),
         _text_notes(config),
         _command(config, recipe, folder),
@@ -68,12 +79,18 @@ def report_html(folder: Path, network: Any = None, tokenizer: Any = None) -> str
 
 def _head(folder: Path, config: dict[str, Any], recipe: dict[str, Any]) -> str:
     about = recipe.get("about", "")
-    files = ", ".join(Path(f).name for f in config["text"].get("files", []))
+    files = ", ".join(Path(f).name for f in _training_files(config["text"]))
     text = files or recipe.get("text", {}).get("corpus") or "text given by a program"
     return (
         f"<h1>{html.escape(Path(folder).name)}</h1>\n"
         f"<p>{html.escape(about)}. Text: {html.escape(str(text))}.</p>"
     )
+
+
+def _training_files(text: dict[str, Any]) -> list[str]:
+    """The files that were learnt from."""
+    kinds = ("files", "source_files", "target_files", "pair_files")
+    return [str(file) for kind in kinds for file in text.get(kind, ())]
 
 
 def warnings_of(entries: Sequence[dict[str, Any]]) -> list[str]:
@@ -93,7 +110,7 @@ def warnings_of(entries: Sequence[dict[str, Any]]) -> list[str]:
                 "is too small, or trained too short, or the text is too short."
             )
         after = len(losses) - 1 - losses.index(best)
-        if after >= 3 and losses[-1] > best + 0.02:
+        if after >= 3 and losses[-1] > best + 0.02 and not _bleu_rises(evaluations):
             found.append(
                 f"The loss on held-out text rose from {best:.3f} to {losses[-1]:.3f} over the last "
                 f"{after} evaluations: from then on the model learnt the training text by heart. "
@@ -109,6 +126,12 @@ def warnings_of(entries: Sequence[dict[str, Any]]) -> list[str]:
         f"Stopped at step {e['step']:,}: {e['reason']}." for e in entries if e["kind"] == "failed"
     ]
     return found
+
+
+def _bleu_rises(evaluations: Sequence[dict[str, Any]]) -> bool:
+    """Whether translations still became better at the end, as they do while losses rise a little."""
+    scores = [float(e["bleu"]) for e in evaluations if e.get("bleu") is not None]
+    return len(scores) > 1 and max(scores[-3:]) == max(scores)
 
 
 def _warnings(entries: Sequence[dict[str, Any]]) -> str:
@@ -143,9 +166,12 @@ def _numbers(entries: Sequence[dict[str, Any]]) -> str:
         f'<tr><td>{html.escape(name)}</td><td class="number">{loss:.4f}</td></tr>'
         for name, loss in rows
     )
+    title = "Beside simple models" if _baselines(entries) else "Held-out loss"
+    bleu = "" if best.get("bleu") is None else f" BLEU {float(best['bleu']):.2f}, greedily."
     return (
-        "<h2>Beside simple models</h2>\n<table><tr><th>model</th><th>nats per token, held-out text"
-        f"</th></tr>\n{cells}</table>\n<p>Best: {float(best['bits_per_byte']):.4f} bits per byte.</p>"
+        f"<h2>{title}</h2>\n<table><tr><th>model</th><th>nats per token, held-out text"
+        f"</th></tr>\n{cells}</table>\n<p>Best: {float(best['bits_per_byte']):.4f} bits per byte."
+        f"{bleu}</p>"
     )
 
 
@@ -166,12 +192,7 @@ def _heat_map(
 ) -> str:
     """Every head's weights over the last sample's first words."""
     texts = [e["text"] for e in entries if e["kind"] == "sample" and e["text"].strip()]
-    if (
-        network is None
-        or not texts
-        or config["kind"] != "transformer"
-        or config["text"].get("pairs")
-    ):
+    if network is None or not texts or config["kind"] != "transformer":
         return ""
     from budgerigar.inspection.html import frame
     from budgerigar.inspection.traces import trace
@@ -202,7 +223,7 @@ def _text_notes(config: dict[str, Any]) -> str:
 
 def reproduce(config: dict[str, Any], folder: Path) -> str:
     """The command that does the same again; recipe.toml holds every setting."""
-    files = [shlex.quote(f) for f in config["text"].get("files", [])]
+    files = [shlex.quote(word) for word in command_words(config["text"])]
     words = ["budgie", "train", *files, "--config", shlex.quote(str(Path(folder) / "recipe.toml"))]
     if config.get("started_from"):
         words += ["--from", shlex.quote(config["started_from"])]
