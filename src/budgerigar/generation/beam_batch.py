@@ -181,7 +181,7 @@ class _Search:
         options = self.options
         score = log_p / float(length_divisor(options.length_penalty, options.exponent, max(n, 1)))
         if self.attention is not None:
-            score += options.coverage_penalty * float(coverage(self.attention.received[b, place]))
+            score += options.coverage_penalty * float(coverage(self.attention.of(b, place)))
         return Hypothesis(tuple(ids.tolist()), float(log_p), float(score), finished)
 
     def _continue(self, chosen: _Chosen) -> None:

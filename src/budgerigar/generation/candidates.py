@@ -58,29 +58,28 @@ class Chooser:
             self.chain = processors(plain, None)
 
     def choose(self, logits: Tensor, step: Step) -> Candidates:
-        """Candidates from logits (N,V), which are changed. Log-probabilities are the model's own."""
-        total = logits.logsumexp(-1)
+        """Candidates from logits (N,V). Log-probabilities are the model's own, before any ban."""
+        costs = logits.log_softmax(-1)
         forced = self._forced(step)
         places = [place for place, _ in forced]
-        at_forced = logits[places, [token for _, token in forced]] if forced else None
-        self._forbid(logits, step)
-        values, ids = self._draw(logits, step) if self.options.sampling else self._likeliest(logits)
-        totals = total.double().cpu().numpy()
-        if not np.isfinite(totals).all():
+        given = costs[places, [token for _, token in forced]] if forced else None
+        self._forbid(costs, step)
+        values, chosen = (
+            self._draw(costs, step) if self.options.sampling else self._likeliest(costs)
+        )
+        log_p, ids = values.double().cpu().numpy(), chosen.cpu().numpy()
+        if np.isnan(log_p).any():
             raise _damaged(step.n)
-        log_p = values.double().cpu().numpy() - totals[:, None]
-        chosen = ids.cpu().numpy()
-        if at_forced is not None:
+        if given is not None:
             log_p[places] = -np.inf
-            given = at_forced.double().cpu().numpy() - totals[places]
-            log_p[places, 0] = np.maximum(given, IMPOSSIBLE)
-            chosen[places, 0] = [token for _, token in forced]
-        return Candidates(chosen, log_p)
+            log_p[places, 0] = given.double().clamp(min=IMPOSSIBLE).cpu().numpy()
+            ids[places, 0] = [token for _, token in forced]
+        return Candidates(ids, log_p)
 
-    def _likeliest(self, logits: Tensor) -> tuple[Tensor, Tensor]:
-        return top(logits, self.options.width)
+    def _likeliest(self, costs: Tensor) -> tuple[Tensor, Tensor]:
+        return top(costs, self.options.width)
 
-    def _draw(self, logits: Tensor, step: Step) -> tuple[Tensor, Tensor]:
+    def _draw(self, costs: Tensor, step: Step) -> tuple[Tensor, Tensor]:
         """One token per hypothesis, drawn with the generator of its (source, sample)."""
         uniforms = []
         sources = np.nonzero(step.is_open)[0]
@@ -88,9 +87,9 @@ class Chooser:
             if (source, sample) not in self.draws:
                 self.draws[source, sample] = Draws(self.options.seed, sample)
             uniforms.append(self.draws[source, sample].next())
-        ids = choose_at_random(process_logits(logits, self.chain), uniforms)[:, None]
-        ids = ids.clamp(max=logits.shape[1] - 1)
-        return logits.gather(1, ids), ids
+        ids = choose_at_random(process_logits(costs, self.chain), uniforms)[:, None]
+        ids = ids.clamp(max=costs.shape[1] - 1)  # NaN draws it off the end
+        return costs.gather(1, ids), ids
 
     def _forced(self, step: Step) -> list[tuple[int, int]]:
         """(hypothesis, token) for the hypotheses whose prefix goes on at this step."""
@@ -103,18 +102,18 @@ class Chooser:
             if step.n <= len(self.prefixes[source])
         ]
 
-    def _forbid(self, logits: Tensor, step: Step) -> None:
+    def _forbid(self, costs: Tensor, step: Step) -> None:
         """Set what may not follow to minus infinity."""
         if self.banned is not None:
-            logits.index_fill_(1, self.banned, -math.inf)
+            costs.index_fill_(1, self.banned, -math.inf)
         if step.n <= self.options.min_length:
-            logits[:, self.end_id] = -math.inf
+            costs[:, self.end_id] = -math.inf
         if self.options.no_repeat_ngram:
             rows, tokens = repeated(step.history, self.options.no_repeat_ngram)
             if len(rows):
-                device = logits.device
+                device = costs.device
                 where = (torch.from_numpy(rows).to(device), torch.from_numpy(tokens).to(device))
-                logits[where] = -math.inf
+                costs[where] = -math.inf
 
 
 def repeated(history: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:

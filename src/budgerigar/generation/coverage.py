@@ -26,9 +26,7 @@ class Attention:
         self.name = f"decoder.{max(0, depth - 2)}.cross_attention.weights"
         n, width = source.shape
         self.received = np.zeros((n, 1, width))  # (B,W,S) float64
-        if lengths is not None:  # padding counts as covered, so that it costs nothing
-            padding = np.arange(width)[None] >= lengths.cpu().numpy()[:, None]
-            self.received[padding[:, None]] = 1.0
+        self.lengths = [width] * n if lengths is None else lengths.tolist()
         self._weights: Tensor | None = None
 
     def taps(self) -> Taps:
@@ -48,6 +46,10 @@ class Attention:
             )
         weights = beams.by_hypothesis(self._weights).mean(1)  # (N,S)
         self.received[is_open] += weights.double().cpu().numpy()
+
+    def of(self, source: int, place: int) -> np.ndarray:
+        """What each token of a source got from one hypothesis, (length of the source,)."""
+        return self.received[source, place, : self.lengths[source]]
 
     def follow(self, parents: np.ndarray) -> None:
         """Go on with hypotheses (B,W) that continue `parents`."""

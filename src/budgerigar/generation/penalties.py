@@ -27,6 +27,6 @@ def coverage(received: np.ndarray) -> np.ndarray:
     """sum over the source of log(min(attention received, 1)); (..., S) -> (...), 0 or less.
 
     `received`: the cross-attention weights that each source token got, summed over the target's
-    tokens; 1 where there is padding (Wu et al. 2016, equation 14).
+    tokens (Wu et al. 2016, equation 14).
     """
     return np.log(np.clip(received, LEAST_ATTENTION, 1.0)).sum(-1)
