@@ -202,6 +202,9 @@ def test_blank_pairs_are_said(tmp_path: Path) -> None:
     assert corpus.n_documents == 20
     assert any("blank in the target only" in n and "(line 21)" in n for n in corpus.notes)
     assert any("blank in the source only" in n and "(line 23)" in n for n in corpus.notes)
+    made = prepare_pair_lists([("猫", "cat"), (" ", "dog")], generated(5))
+    assert made.train.n_pairs == 1
+    assert any("blank on a side: dropped as pairs (pair 2)" in note for note in made.notes)
 
 
 def test_mistakes(tmp_path: Path) -> None:

@@ -123,6 +123,7 @@ class PairCounts:
         said = {
             "blank source": "blank in the source only: dropped as pairs, nothing is shifted",
             "blank target": "blank in the target only: dropped as pairs, nothing is shifted",
+            "blank pair": "blank on a side: dropped as pairs",
             "more columns": "of more columns than are read",
             "line breaks": "with line breaks inside a sentence, which became spaces",
             "header": "of column names, which is no pair",

@@ -147,12 +147,12 @@ class PairPlan:
                     part, self.encoding, self.lowercase, counts=counts, advance=job.advance
                 )
             return
-        for source, target in part:
+        for number, (source, target) in enumerate(part, 1):
             if source.strip() and target.strip():
                 counts.n_pairs += 1
                 yield (source.lower(), target.lower()) if self.lowercase else (source, target)
             else:
-                counts.add("blank pair", "")
+                counts.add("blank pair", f"pair {number:,}")
 
     def notes(self) -> list[str]:
         """What is worth knowing about the pairs and their split, one sentence each."""
