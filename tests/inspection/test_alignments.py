@@ -135,7 +135,7 @@ def test_many_pairs_in_batches_are_aligned_as_each_alone(
         ("鹦鹉", " a budgerigar is in the cat"),
     ]
     for cells in (1 << 21, 400):
-        monkeypatch.setattr("budgerigar.inspection.alignments._BATCH_CELLS", cells)
+        monkeypatch.setattr("budgerigar.inspection.alignments._BATCH_NUMBERS", cells)
         found = align_pairs(model, english(), pairs, source_tokenizer=chinese())
         assert len(found) == len(pairs)
         for (source, target), one in zip(pairs, found, strict=True):

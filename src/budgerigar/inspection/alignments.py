@@ -34,13 +34,14 @@ from budgerigar.inspection.pair_traces import (
 )
 from budgerigar.inspection.passes import run
 from budgerigar.inspection.places import Place, choose, places
+from budgerigar.layers.additive_attention import AdditiveAttention
 from budgerigar.layers.visibility import View
 from budgerigar.progress import track
 
 Span = tuple[int, int]
 Link = tuple[int, int]
 ALL = "all"  # the mean over every head of every layer
-_BATCH_CELLS = 1 << 21  # weights of a batch, all heads together
+_BATCH_NUMBERS = 1 << 22  # that computing the weights of a batch takes, all heads together
 
 
 @dataclass(frozen=True)
@@ -296,18 +297,24 @@ def cross_weights(
     In batches of similar length, so not in order.
     """
     place = choose(places(network), network, None, "cross", "attention to a source")
-    heads = sum(module.n_heads for module in place.modules)
+    cost = sum(_numbers_per_cell(module) for module in place.modules)
     order = sorted(range(len(sides)), key=lambda n: (len(sides[n][1]), len(sides[n][0])))
     with track("aligning", len(sides), unit="sentences") as job:
         while order:
-            batch, order = _fitting(order, sides, heads)
+            batch, order = _fitting(order, sides, cost)
             weights = _batch_weights(network, place, start_id, [sides[n] for n in batch])
             yield from zip(batch, weights, strict=True)
             job.advance(len(batch))
 
 
+def _numbers_per_cell(module: Any) -> int:
+    """What one weight of each head takes: additive attention makes a vector for it."""
+    additive = isinstance(module, AdditiveAttention)
+    return int(module.query.out_features if additive else module.n_heads)
+
+
 def _fitting(
-    order: list[int], sides: Sequence[tuple[list[int], list[int]]], heads: int
+    order: list[int], sides: Sequence[tuple[list[int], list[int]]], cost: int
 ) -> tuple[list[int], list[int]]:
     """The first sentences of `order` that make a batch, and the rest."""
     sources = targets = taken = 0
@@ -316,7 +323,7 @@ def _fitting(
             max(longest, len(side))
             for longest, side in zip((sources, targets), sides[index], strict=True)
         )
-        if taken and (taken + 1) * sources * targets * heads > _BATCH_CELLS:
+        if taken and (taken + 1) * sources * targets * cost > _BATCH_NUMBERS:
             break
         taken += 1
     return order[:taken], order[taken:]
