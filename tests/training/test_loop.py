@@ -123,6 +123,33 @@ def test_patience_ends_the_run_and_keeps_the_best(make_loop: Any) -> None:
     assert read_latest_checkpoint(loop.folder.path).step == 10  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize(("best_by", "kept"), [("bleu", 6), ("loss", 4)])
+def test_the_best_and_patience_go_by_loss_or_bleu(
+    make_loop: Any, best_by: str, kept: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from types import SimpleNamespace
+
+    losses, scores = iter([3.0, 2.0, 2.5, 2.6, 2.7, 9.0]), iter([1.0, 5.0, 7.0, 7.0, 6.0, 99.0])
+
+    def evaluate(network: Any, whole: bool) -> Any:
+        loss = next(losses)
+        return SimpleNamespace(
+            nats_per_token=loss, bits_per_byte=loss, n_tokens=1, bleu=next(scores)
+        )
+
+    loop = make_loop(steps=60, evaluate_every=2, patience=2, best_by=best_by)
+    loop.around.evaluate = evaluate
+    standing = run(loop)
+    assert standing.best_step == kept
+    assert standing.step == kept + 4
+    best = {4: (2.0, 5.0), 6: (2.5, 7.0)}[kept]  # equal BLEU with a higher loss is no better
+    assert (standing.best_loss, standing.best_bleu) == best
+    said = capsys.readouterr().err
+    assert f"no better {'BLEU' if best_by == 'bleu' else 'loss'} in 2 evaluations" in said
+    entries = read_metrics(loop.folder.metrics_path, "evaluation")
+    assert [e["bleu"] for e in entries][:3] == [1.0, 5.0, 7.0]
+
+
 def test_nan_is_named_and_the_last_checkpoint_stays_good(make_loop: Any) -> None:
     loop = make_loop(steps=12)
 

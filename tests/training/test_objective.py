@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -101,3 +102,71 @@ def test_mean_of_the_last_snapshots() -> None:
         averages.before_evaluation()
     with averages.in_place():
         assert float(network.weight.detach()) == pytest.approx(7.0)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_one_pass_gives_torchs_losses_and_gradient(
+    smoothing: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In blocks of rows, with rows that are not scored and with infinite logits in one of those."""
+    from budgerigar.training import objective
+
+    monkeypatch.setattr(objective, "LOGITS_AT_ONCE", 3 * 11)  # three rows at a time
+    generator = torch.Generator().manual_seed(0)
+    logits = 4 * torch.randn(4, 5, 11, generator=generator)
+    targets = torch.randint(11, (4, 5), generator=generator)
+    targets[1, 2:], targets[3, 0] = IGNORED, IGNORED
+    logits[3, 0, 4] = float("inf")
+    ours = logits.clone().requires_grad_()
+    smoothed, true = cross_entropy(ours, targets, smoothing, weight=0.25)
+    (3.0 * smoothed).backward()
+    theirs = logits.double().masked_fill((targets == IGNORED)[..., None], 0.0).requires_grad_()
+    flat = theirs.flatten(0, 1), targets.flatten()
+    expected = F.cross_entropy(*flat, reduction="sum", label_smoothing=smoothing)
+    (3.0 * 0.25 * expected).backward()
+    assert float(smoothed) == pytest.approx(0.25 * float(expected), rel=1e-5)
+    assert float(true) == pytest.approx(0.25 * float(F.cross_entropy(*flat, reduction="sum")))
+    assert ours.grad is not None
+    assert theirs.grad is not None
+    torch.testing.assert_close(ours.grad.double(), theirs.grad, atol=1e-6, rtol=1e-5)
+    assert not true.requires_grad
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_pairs_accumulate_per_token_whatever_their_padding(smoothing: float) -> None:
+    """Micro-batches of pairs of unequal length: the gradient of all pairs in one batch."""
+    from budgerigar import models
+    from budgerigar.layers.config import TransformerConfig
+    from budgerigar.text.pair_batches import gather_pairs
+    from budgerigar.text.pair_store import PairStore, TokenLines
+
+    rng = np.random.default_rng(0)
+
+    def lines(lengths: list[int]) -> TokenLines:
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        return TokenLines(rng.integers(1, 9, offsets[-1]).astype(np.uint16), offsets)
+
+    sizes = np.ones(5, dtype=np.int64)
+    store = PairStore(lines([3, 1, 7, 2, 2]), lines([2, 6, 1, 5, 3]), sizes, sizes, 0, 0)
+    config = TransformerConfig(
+        assembly="encoder-decoder", vocab_size=9, d_model=16, n_layers=1, n_heads=2, decoder_start=0
+    )
+    device = torch.device("cpu")
+
+    class Rows:
+        def __init__(self, *rows: list[int]) -> None:
+            self.rows = [np.array(one) for one in rows]
+
+        def next(self) -> Any:
+            return gather_pairs(store, self.rows.pop(0), 0)
+
+    gradients, losses = [], []
+    for batches, count in ((Rows([0, 1, 2, 3, 4]), 1), (Rows([1], [0, 2], [3, 4]), 3)):
+        network = models.build(config, seed=3)
+        drawn, scored = next_micro_batches(batches, count, device)
+        assert scored == store.n_tokens == 22
+        losses.append(accumulate_gradients(network, drawn, scored, smoothing))
+        gradients.append({n: p.grad for n, p in network.named_parameters()})
+    torch.testing.assert_close(losses[0], losses[1])
+    for name, gradient in gradients[0].items():
+        torch.testing.assert_close(gradients[1][name], gradient, msg=name, atol=1e-6, rtol=1e-4)

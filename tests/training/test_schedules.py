@@ -7,7 +7,7 @@ import math
 import pytest
 
 from budgerigar.training.recipe import TrainingRecipe
-from budgerigar.training.schedules import rate_factor
+from budgerigar.training.schedules import decay_start, rate_factor
 
 
 def factors(total: int, **settings: object) -> list[float]:
@@ -54,3 +54,24 @@ def test_inverse_sqrt_halves_when_steps_quadruple() -> None:
 def test_any_length_stays_between_floor_and_one(schedule: str, total: int) -> None:
     found = factors(total, schedule=schedule, warmup_steps=100)
     assert all(0 < f <= 1 for f in found)
+
+
+def test_the_papers_schedule_by_its_equation() -> None:
+    """Vaswani et al. 2017, equation 3, for the base model; its peak is 7.0e-4 at step 4,000."""
+    recipe = TrainingRecipe(schedule="vaswani", warmup_steps=4000, learning_rate=1.0)
+    for step in (1, 100, 4000, 4001, 100_000):
+        expected = 512**-0.5 * min(step**-0.5, step * 4000**-1.5)
+        assert rate_factor(recipe, step - 1, 100_000, 512) == pytest.approx(expected, rel=1e-12)
+    assert rate_factor(recipe, 3999, 100_000, 512) == pytest.approx(6.99e-4, rel=1e-3)
+
+
+@pytest.mark.parametrize("total", [7, 50, 400])
+def test_runs_of_any_length_are_one_until_the_rate_falls(total: int) -> None:
+    settings = {"schedule": "warmup-stable-decay", "warmup_steps": 5, "decay_fraction": 0.3}
+    recipe = TrainingRecipe(**settings)  # type: ignore[arg-type]
+    start = decay_start(recipe, total)
+    assert start is not None
+    short, long = factors(total, **settings), factors(3 * total, **settings)
+    assert short[: start + 1] == long[: start + 1]
+    assert short[start + 1] < long[start + 1] == 1.0
+    assert decay_start(TrainingRecipe(schedule="cosine"), total) is None

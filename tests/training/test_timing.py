@@ -74,3 +74,42 @@ def test_threads_are_timed_again_when_the_pace_halves(make_loop: Any, monkeypatc
     torch.set_num_threads(1)
     changes = read_metrics(loop.folder.metrics_path, "threads")
     assert [(e["step"], e["from"], e["to"]) for e in changes] == [(5, 1, 2)]
+
+
+def test_batches_of_different_sizes_are_measured_together(make_loop: Any, monkeypatch: Any) -> None:
+    """Pairs: the mean over several batches, and the cursor is where it was."""
+    from budgerigar.training import timing
+
+    class Varied:
+        """Batches 1 to 4 tokens long, as pairs give them."""
+
+        def __init__(self) -> None:
+            self.count = 0
+
+        def next(self) -> Any:
+            self.count += 1
+            tokens = torch.zeros(1, 1 + self.count % 4, dtype=torch.long)
+            inputs = {"tokens": tokens, "source": tokens}
+            return type("Batch", (), {"targets": tokens, "inputs": lambda _self: inputs})()
+
+        def state_dict(self) -> dict[str, Any]:
+            return {"count": self.count}
+
+        def load_state_dict(self, state: dict[str, Any]) -> None:
+            self.count = state["count"]
+
+    loop = make_loop()
+    seen: list[int] = []
+
+    def arithmetic(forward: Any, micro_batches: Any, scored: int, *rest: Any) -> None:
+        seen.append(scored)
+
+    monkeypatch.setattr(timing, "accumulate_gradients", arithmetic)
+    monkeypatch.setattr(timing.Optimizers, "clip", lambda self: None)
+    monkeypatch.setattr(timing.Optimizers, "step", lambda self, factor: None)
+    batches = Varied()
+    compute = choose_compute(loop.settings)
+    step = timing.measure_steps(loop.network, batches, loop.settings, compute, seconds=0.0)
+    assert step.tokens == 2.5
+    assert sorted(seen[1:]) == [1, 1, 2, 2, 3, 3, 4, 4]  # after the first, which warms up
+    assert batches.count == 0
