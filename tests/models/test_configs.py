@@ -26,7 +26,10 @@ def test_there_and_back(config: NgramConfig | TransformerConfig, kind: str) -> N
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"kind": "lstm"}, "'lstm' is not known here; the kinds are transformer, ngram"),
+        (
+            {"kind": "lstm"},
+            "'lstm' is not known here; the kinds are transformer, rnn-encoder-decoder, ngram",
+        ),
         ({}, "None is not known"),
         ({"kind": "ngram", "depth": 3}, "no setting 'depth'"),
         ({"kind": "ngram", "order": "five"}, "whole number"),

@@ -144,9 +144,10 @@ def in_words(c: RnnEncoderDecoderConfig) -> list[str]:
     if c.reverse_source:
         ways += ", last word first"
     layers = f"{c.n_encoder_layers} layer{'s' if c.n_encoder_layers > 1 else ''}"
+    writes = f"{c.n_decoder_layers} write{'s' if c.n_decoder_layers == 1 else ''}"
     sentences = [
         f"Recurrent encoder-decoder: {layers} of {cell} cells read the source {ways}; "
-        f"{c.n_decoder_layers} write{'s' if c.n_decoder_layers == 1 else ''} the target token by token.",
+        f"{writes} the target token by token.",
         _source_words(c),
         f"Before the vocabulary stands a layer of {c.output_width}"
         + (", the larger of two values each (maxout)." if c.maxout else " with tanh."),
