@@ -66,6 +66,8 @@ def test_wrong_names_and_types(values: dict, word: str) -> None:
         {"assembly": "encoder-only", "attention_window": 4},
         {"n_encoder_layers": 2},
         {"dropout_ff": 1.0},
+        {"dropout_source": 0.1, "output_bias": False},
+        {"dropout_source": 0.1, "assembly": "encoder-decoder"},
         {"context_length": 0},
         {"n_layers": 10**8},
         {"rotary_scaling": RotaryScaling("longrope")},

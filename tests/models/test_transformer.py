@@ -15,6 +15,7 @@ from budgerigar.layers.config import LayerPattern, RotaryScaling, TransformerCon
 from budgerigar.layers.taps import Taps
 from budgerigar.models import build
 from budgerigar.models.base import NextTokenModel
+from budgerigar.models.modes import without_source
 from budgerigar.models.transformer import Transformer
 
 
@@ -299,3 +300,25 @@ def test_taps_of_both_stacks_begin_with_the_embedding() -> None:
             Transformer(config)(tokens, source=source, taps=taps)
         shapes = {name: tuple(value.shape) for name, value in taps.values.items()}
         assert shapes == {"encoder.embedding": (1, 5, 16), "decoder.embedding": (1, 3, 16)}
+
+
+def test_a_pair_that_is_learnt_without_its_source_is_as_if_the_source_were_blanked() -> None:
+    config = TransformerConfig(
+        assembly="encoder-decoder", vocab_size=13, context_length=8, d_model=16, n_layers=2,
+        n_heads=2, decoder_start=0, output_bias=False, dropout_source=0.5, initialisation="normal",
+        init_std=0.3,
+    )  # fmt: skip
+    model = Transformer(config, seed=0)
+    tokens, source = torch.randint(0, 13, (64, 6)), torch.randint(0, 13, (64, 5))
+    given = {"source": source, "source_lengths": torch.full((64,), 5)}
+    with torch.no_grad():
+        model.train()
+        torch.manual_seed(0)
+        learnt = model(tokens, **given)
+        model.eval()
+        seen, blank = model(tokens, **given), without_source(model)(tokens, **given)
+    as_seen, as_blank = (
+        torch.isclose(learnt, other, atol=1e-5).flatten(1).all(1) for other in (seen, blank)
+    )
+    assert (as_seen ^ as_blank).all()
+    assert 16 < int(as_blank.sum()) < 48

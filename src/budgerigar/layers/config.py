@@ -186,6 +186,9 @@ class TransformerConfig:
     """dropout inside the feed-forward"""
     dropout_attention: float = 0.0
     """dropout on attention weights; slow: rules out the fused path in training"""
+    dropout_source: float = 0.0
+    """encoder-decoder: share of the pairs that are learnt without their source (cross-attention gives
+    zeros), so that the model knows, too, what is likely when it sees none"""
 
     # -- derived values ------------------------------------------------------------------------
     @property

@@ -38,7 +38,8 @@ def _sizes(c: TransformerConfig) -> Iterator[str]:
         value = getattr(c, name)
         if value is not None and value < 1:
             yield f"{name} = {value} must be at least 1 (or left out)"
-    for name in ("dropout_embedding", "dropout_residual", "dropout_ff", "dropout_attention"):
+    dropouts = ("embedding", "residual", "ff", "attention", "source")
+    for name in (f"dropout_{part}" for part in dropouts):
         if not 0 <= getattr(c, name) < 1:
             yield f"{name} = {getattr(c, name)} must be at least 0 and below 1"
     for name in ("sink_tokens", "token_types", "position_offset"):
@@ -155,6 +156,11 @@ def _rest(c: TransformerConfig) -> Iterator[str]:
                 yield f"{name} is for an encoder-decoder, not for {c.assembly}"
     elif c.shared_embeddings and c.source_vocab_size not in (None, c.vocab_size):
         yield "shared_embeddings with two vocabulary sizes: set shared_embeddings = false"
+    if c.dropout_source and (c.assembly != "encoder-decoder" or c.output_bias):
+        yield (
+            "dropout_source is for an encoder-decoder with output_bias = false: with a bias, something "
+            "is left of a source that is not seen"
+        )
     if c.head_transform and c.assembly != "encoder-only":
         yield f"head_transform is BERT's: it is not defined for {c.assembly}"
     if c.decoder_start is not None and not 0 <= c.decoder_start < c.vocab_size:

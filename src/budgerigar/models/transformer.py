@@ -179,6 +179,9 @@ class Transformer(nn.Module):
             for block in self.decoder.blocks()
             if block.cross_attention is not None
         ]
+        if self.training and self.config.dropout_source:
+            seen = torch.rand(len(source), device=source.device) >= self.config.dropout_source
+            memories = [(key, value * seen[:, None, None, None]) for key, value in memories]
         return memories, _valid(source, source_lengths)
 
     # -- step by step ------------------------------------------------------------------------------
