@@ -48,7 +48,7 @@ def translations_table(entries: Sequence[dict[str, Any]]) -> str:
 def alignment_map(
     network: Any, tokenizer: Any, source_tokenizer: Any, entries: Sequence[dict[str, Any]]
 ) -> str:
-    """Every head's cross-attention while it wrote the last sample's first translation."""
+    """Every head's cross-attention while it wrote a short one of the last translations."""
     samples = [e for e in entries if e["kind"] == "sample" and e.get("translations")]
     if network is None or not samples or not _attends(network.config):
         return ""
@@ -56,10 +56,15 @@ def alignment_map(
     from budgerigar.inspection.traces import trace
 
     reader = source_tokenizer or tokenizer
-    sentence = samples[-1]["translations"][0]
-    read = reader.encode(sentence["source"])
-    written = tokenizer.encode(sentence["hypothesis"])
-    if not read or not written or max(len(read), len(written)) > MOST_TOKENS:
+    most = min(MOST_TOKENS, network.context_length - 1)  # and `<end>`
+    encoded = [
+        (reader.encode(one["source"]), tokenizer.encode(one["hypothesis"]))
+        for one in samples[-1]["translations"]
+    ]
+    read, written = next(
+        (p for p in encoded if p[0] and p[1] and max(map(len, p)) <= most), ([], [])
+    )
+    if not written:
         return ""
     found = trace(network, tokenizer, written, source=read, source_tokenizer=reader)
     heads = [head.matrix() for head in found.heads(of="decoder", kind="cross")]
