@@ -1,11 +1,10 @@
-"""Runs of several lengths that share a start, and pairs that changed since a run began.
-
-That a stopped or killed translator goes on as if it had not been is in test_resume.py.
-"""
+"""Stop anywhere, lose nothing, with sentence pairs; and runs of two lengths that share a start."""
 
 from __future__ import annotations
 
 import importlib.util
+import os
+import random
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -55,42 +54,62 @@ def files(tmp_path: Path) -> dict[str, Path]:
     return {"source": tmp_path / "a.en", "target": tmp_path / "a.xx"}
 
 
-def start(files: dict[str, Path], out: Path, **training: Any) -> Any:
+def start(files: dict[str, Path], out: Path, model: dict[str, Any], **training: Any) -> Any:
     settings = {**SETTINGS, "training": {**SETTINGS["training"], **training}}
-    return train(recipe_from_dict(settings), **files, out=out)
+    if model:
+        settings["model"] = model
+    callbacks = [resume.StopAt(training.pop("stop"))] if "stop" in training else []
+    settings["training"].pop("stop", None)
+    return train(recipe_from_dict(settings), **files, out=out, callbacks=callbacks)
+
+
+RNN = {"kind": "rnn-encoder-decoder", "d_embedding": 12, "d_hidden": 12, "dropout": 0.1}
+
+
+@pytest.mark.parametrize("model", [{}, RNN], ids=["transformer", "rnn"])
+def test_resuming_twice_equals_never_stopping(
+    tmp_path: Path, files: dict[str, Path], model: dict[str, Any]
+) -> None:
+    """Two stops; the first in the middle of an epoch, the second after the rate began to fall."""
+    start(files, tmp_path / "whole", model)
+    stopped = start(files, tmp_path / "parts", model, stop=7)
+    assert not stopped.report["finished"]
+    train(resume=tmp_path / "parts", callbacks=[resume.StopAt(16)])
+    assert train(resume=tmp_path / "parts").report["finished"]
+    resume.assert_same_run(tmp_path / "whole", tmp_path / "parts")
 
 
 def test_a_branch_is_the_run_that_was_asked_for_its_length(
     tmp_path: Path, files: dict[str, Path]
 ) -> None:
-    start(files, tmp_path / "short", steps=12)
+    start(files, tmp_path / "short", {}, steps=12)
     before = sorted(p.name for p in (tmp_path / "short" / "checkpoints").iterdir())
     assert "trunk-00000009" in before
-    start(files, tmp_path / "long", steps=20)
+    start(files, tmp_path / "long", {}, steps=20)
     branch = train(resume=tmp_path / "short", out=tmp_path / "branch", settings={"steps": 20})
     assert branch.report["step"] == 20
     resume.assert_same_run(tmp_path / "long", tmp_path / "branch")
     assert before == sorted(p.name for p in (tmp_path / "short" / "checkpoints").iterdir())
     again = train(resume=tmp_path / "branch", out=tmp_path / "again", settings={"steps": 24})
-    start(files, tmp_path / "longer", steps=24)
+    start(files, tmp_path / "longer", {}, steps=24)
     assert again.report["step"] == 24
     resume.assert_same_run(tmp_path / "longer", tmp_path / "again")
 
 
 def test_what_cannot_branch_is_said(tmp_path: Path, files: dict[str, Path]) -> None:
-    start(files, tmp_path / "run", steps=12)
+    start(files, tmp_path / "run", {}, steps=12)
     with pytest.raises(UserError, match="at least 12 steps"):
         train(resume=tmp_path / "run", out=tmp_path / "less", settings={"steps": 9})
     with pytest.raises(UserError, match="--steps or --minutes"):
         train(resume=tmp_path / "run", out=tmp_path / "none")
-    start(files, tmp_path / "flat", steps=3, schedule="constant")
+    start(files, tmp_path / "flat", {}, steps=3, schedule="constant")
     with pytest.raises(UserError, match="no checkpoint to branch from"):
         train(resume=tmp_path / "flat", out=tmp_path / "other", settings={"steps": 20})
     assert not [n for n in ("less", "none", "other") if (tmp_path / n).exists()]
 
 
 def test_changed_pairs_are_refused(tmp_path: Path, files: dict[str, Path]) -> None:
-    start(files, tmp_path / "run", steps=3)
+    start(files, tmp_path / "run", {}, steps=3)
     target = files["target"].read_text("utf-8")
     files["target"].write_text(target.replace("cat", "dog"), encoding="utf-8")
     with pytest.raises(UserError, match=r"a\.xx has changed"):
@@ -98,3 +117,34 @@ def test_changed_pairs_are_refused(tmp_path: Path, files: dict[str, Path]) -> No
     files["target"].unlink()
     with pytest.raises(UserError, match=r"there is no .*a\.xx"):
         train(resume=tmp_path / "run", settings={"steps": 6})
+
+
+def killed_pairs(files: dict[str, Path], tmp_path: Path, seed: int, least: int) -> int:
+    """Runs that are killed at random moments and go on, compared with one that never was."""
+    start(files, tmp_path / "whole", {})
+    rng, kills = random.Random(seed), 0
+    for attempt in range(10):
+        out = tmp_path / f"attempt-{attempt}" / "run"
+        out.parent.mkdir()
+        for _ in range(100):
+            number = os.fork()
+            if not number:
+                try:
+                    resuming = (out / "config.json").is_file()
+                    train(resume=out) if resuming else start(files, out, {})
+                    os._exit(0)
+                finally:
+                    os._exit(1)
+            killed, _ = resume.kill_at_random(number, out, rng)
+            if not killed:
+                break
+            kills += 1
+        resume.assert_same_run(tmp_path / "whole", out)
+        if kills >= least:
+            break
+    return kills
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+def test_killed_a_few_times_equals_never_killed(tmp_path: Path, files: dict[str, Path]) -> None:
+    assert killed_pairs(files, tmp_path, seed=3, least=2) >= 2
