@@ -19,6 +19,7 @@ from torch import Tensor
 from budgerigar.layers.taps import Taps
 from budgerigar.models import build
 from budgerigar.models.configs import RnnEncoderDecoderConfig
+from budgerigar.models.modes import without_source
 
 VOCAB = 17
 PAPER = {"positions": "sinusoidal", "norm_place": "post", "activation": "relu"}
@@ -218,6 +219,26 @@ def assert_same_tokens(found: Tensor, want: Tensor) -> None:
     clear = best[..., 0] - best[..., 1] > 1e-4 * want.abs().max()
     assert torch.equal(found.argmax(-1)[clear], want.argmax(-1)[clear])
     assert int((~clear).sum()) <= max(1, want[..., 0].numel() / 1000)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_source_of_no_tokens_is_no_source(name: str) -> None:
+    """Nothing is NaN, forward or backward, whatever stands in the padding; other rows stay."""
+    model, batch = network(name), pairs()
+    lengths = torch.tensor([7, 0, 3, 0])
+    found, whole = logits(model, batch._replace(source_lengths=lengths)), logits(model, batch)
+    assert torch.equal(found[0], whole[0])
+    source = batch.source.clone()
+    source[1] = other(source[1])
+    assert torch.equal(found, logits(model, Pairs(batch.tokens, source, lengths)))
+    close(stepped(model, Pairs(batch.tokens, source, lengths)), found)
+    model.zero_grad()
+    out = model(batch.tokens, source=batch.source, source_lengths=lengths)
+    out.square().mean().backward()
+    assert all(p.grad is None or torch.isfinite(p.grad).all() for p in model.parameters())
+    model.zero_grad()
+    if name in TRANSFORMERS:  # an RNN's decoder starts from biases even so
+        assert torch.equal(logits(without_source(model), batch)[1], found[1])
 
 
 @pytest.mark.parametrize("name", EVERY)

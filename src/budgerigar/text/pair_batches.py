@@ -51,7 +51,8 @@ class PairBatches:
 
     start_id: what starts the decoder (`network.config.decoder_start`). max_source, max_target: the
     most tokens of a side, `<end>` included; longer pairs, and those that alone exceed
-    `batch_tokens`, are left out and counted in `left_out`.
+    `batch_tokens`, are left out and counted in `left_out`. hide_source: the share of the pairs, others
+    in each epoch, whose source is not shown: their source_lengths are 0.
     """
 
     def __init__(
@@ -62,11 +63,12 @@ class PairBatches:
         start_id: int,
         max_source: int | None = None,
         max_target: int | None = None,
+        hide_source: float = 0.0,
     ) -> None:
         if batch_tokens < 1:
             raise UserError(f"batch_tokens {batch_tokens}: at least 1.")
         self._store, self._batch_tokens, self._seed = store, batch_tokens, seed
-        self._start_id = start_id
+        self._start_id, self._hide = start_id, hide_source
         source, target = store.source.lengths + 1, store.target.lengths + 1
         fits = store.within(max_source, max_target)
         fits &= np.maximum(source, target) <= batch_tokens
@@ -80,6 +82,7 @@ class PairBatches:
         self._n_pools = max(1, round(len(self._kept) / wanted))
         self._epoch = self._pool = self._cursor = 0
         self._order = np.empty(0, dtype=np.int64)  # the kept pairs in this epoch's order
+        self._hidden = np.empty(0, dtype=bool)  # whose source is not shown in this epoch
         self._batches: list[np.ndarray] = []  # of this pool
         self._begin_epoch()
 
@@ -99,7 +102,11 @@ class PairBatches:
             self._next_pool()
         rows = self._batches[self._cursor]
         self._cursor += 1
-        return gather_pairs(self._store, self._kept[rows], self._start_id)
+        batch = gather_pairs(self._store, self._kept[rows], self._start_id)
+        if not self._hide:
+            return batch
+        lengths = batch.source_lengths.masked_fill(torch.from_numpy(self._hidden[rows]), 0)
+        return batch._replace(source_lengths=lengths)
 
     def state_dict(self) -> dict[str, Any]:
         """Where it stands, as JSON-able values."""
@@ -137,6 +144,8 @@ class PairBatches:
 
     def _begin_epoch(self) -> None:
         self._order = _generator(self._seed, self._epoch).permutation(len(self._kept))
+        drawn = _generator(self._seed, self._epoch, self._n_pools + 1).random(len(self._kept))
+        self._hidden = drawn < self._hide
         self._fill_pool()
 
     def _fill_pool(self) -> None:
