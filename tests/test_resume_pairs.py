@@ -37,8 +37,9 @@ SETTINGS: dict[str, Any] = {
         "context_length": 16, "positions": "sinusoidal", "dropout_residual": 0.1,
     },
     "training": {
-        "steps": 20, "batch_tokens": 48, "accumulate": 2, "evaluate_every": 4, "log_every": 1,
-        "checkpoint_every": 3, "optimizer": "muon", "average": "ema", "label_smoothing": 0.1,
+        "steps": 18, "batch_tokens": 48, "accumulate": 2, "evaluate_every": 5, "log_every": 1,
+        "checkpoint_every": 4, "sample_every": 9, "optimizer": "muon", "average": "ema",
+        "label_smoothing": 0.1,
         "schedule": "warmup-stable-decay", "decay_fraction": 0.25, "warmup_steps": 3, "seed": 5,
         "best_by": "bleu", "bleu_sentences": 3, "threads": 1, "precision": "float32",
     },
@@ -85,15 +86,12 @@ def test_a_branch_is_the_run_that_was_asked_for_its_length(
     start(files, tmp_path / "short", {}, steps=12)
     before = sorted(p.name for p in (tmp_path / "short" / "checkpoints").iterdir())
     assert "trunk-00000009" in before
-    start(files, tmp_path / "long", {}, steps=20)
-    branch = train(resume=tmp_path / "short", out=tmp_path / "branch", settings={"steps": 20})
-    assert branch.report["step"] == 20
+    start(files, tmp_path / "long", {}, steps=18)
+    branch = train(resume=tmp_path / "short", out=tmp_path / "branch", settings={"steps": 18})
+    assert branch.report["step"] == 18
     resume.assert_same_run(tmp_path / "long", tmp_path / "branch")
     assert before == sorted(p.name for p in (tmp_path / "short" / "checkpoints").iterdir())
-    again = train(resume=tmp_path / "branch", out=tmp_path / "again", settings={"steps": 24})
-    start(files, tmp_path / "longer", {}, steps=24)
-    assert again.report["step"] == 24
-    resume.assert_same_run(tmp_path / "longer", tmp_path / "again")
+    assert "trunk-00000009" in {p.name for p in (tmp_path / "branch" / "checkpoints").iterdir()}
 
 
 def test_what_cannot_branch_is_said(tmp_path: Path, files: dict[str, Path]) -> None:
