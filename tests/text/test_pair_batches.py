@@ -223,25 +223,3 @@ def test_pad_rows() -> None:
     assert pad_rows([[1, 2], [], [3]]).tolist() == [[1, 2], [0, 0], [3, 0]]
     assert pad_rows([[1], [2, 3]], -100).tolist() == [[1, -100], [2, 3]]
     assert pad_rows([]).shape == (0, 0)
-
-
-def test_hidden_sources_are_others_in_each_epoch_and_the_same_after_resuming() -> None:
-    store = made_store(2000)
-    plain = PairBatches(store, 256, seed=3, start_id=START)
-    batches = PairBatches(store, 256, seed=3, start_id=START, hide_source=0.25)
-    hidden: list[list[bool]] = []
-    for _ in range(2):
-        shown = []
-        for one, other in zip(one_epoch(batches, 2000), one_epoch(plain, 2000), strict=True):
-            rows = one.source_lengths == 0
-            assert torch.equal(one.source_lengths[~rows], other.source_lengths[~rows])
-            assert all(map(torch.equal, one[:3], other[:3]))
-            shown += rows.tolist()
-        hidden.append(shown)
-    for epoch in hidden:
-        assert 0.2 < sum(epoch) / 2000 < 0.3
-    assert hidden[0] != hidden[1]
-    again = PairBatches(store, 256, seed=3, start_id=START, hide_source=0.25)
-    again.load_state_dict(batches.state_dict())
-    for _ in range(5):
-        assert same(batches.next(), again.next())

@@ -51,8 +51,7 @@ class PairBatches:
 
     start_id: what starts the decoder (`network.config.decoder_start`). max_source, max_target: the
     most tokens of a side, `<end>` included; longer pairs, and those that alone exceed
-    `batch_tokens`, are left out and counted in `left_out`. hide_source: the share of the pairs, others
-    in each epoch, whose source is not shown: their source_lengths are 0.
+    `batch_tokens`, are left out and counted in `left_out`.
     """
 
     def __init__(
@@ -63,12 +62,11 @@ class PairBatches:
         start_id: int,
         max_source: int | None = None,
         max_target: int | None = None,
-        hide_source: float = 0.0,
     ) -> None:
         if batch_tokens < 1:
             raise UserError(f"batch_tokens {batch_tokens}: at least 1.")
         self._store, self._batch_tokens, self._seed = store, batch_tokens, seed
-        self._start_id, self._hide = start_id, hide_source
+        self._start_id = start_id
         source, target = store.source.lengths + 1, store.target.lengths + 1
         fits = store.within(max_source, max_target)
         fits &= np.maximum(source, target) <= batch_tokens
@@ -82,7 +80,6 @@ class PairBatches:
         self._n_pools = max(1, round(len(self._kept) / wanted))
         self._epoch = self._pool = self._cursor = 0
         self._order = np.empty(0, dtype=np.int64)  # the kept pairs in this epoch's order
-        self._hidden = np.empty(0, dtype=bool)  # whose source is not shown in this epoch
         self._batches: list[np.ndarray] = []  # of this pool
         self._begin_epoch()
 
@@ -102,11 +99,7 @@ class PairBatches:
             self._next_pool()
         rows = self._batches[self._cursor]
         self._cursor += 1
-        batch = gather_pairs(self._store, self._kept[rows], self._start_id)
-        if not self._hide:
-            return batch
-        lengths = batch.source_lengths.masked_fill(torch.from_numpy(self._hidden[rows]), 0)
-        return batch._replace(source_lengths=lengths)
+        return gather_pairs(self._store, self._kept[rows], self._start_id)
 
     def state_dict(self) -> dict[str, Any]:
         """Where it stands, as JSON-able values."""
@@ -144,8 +137,6 @@ class PairBatches:
 
     def _begin_epoch(self) -> None:
         self._order = _generator(self._seed, self._epoch).permutation(len(self._kept))
-        drawn = _generator(self._seed, self._epoch, self._n_pools + 1).random(len(self._kept))
-        self._hidden = drawn < self._hide
         self._fill_pool()
 
     def _fill_pool(self) -> None:

@@ -37,7 +37,7 @@ ONLY_WITH: tuple[tuple[str, str, tuple[Any, ...], str], ...] = (
 # Settings of one kind of text alone.
 PAIRS_ONLY = (
     "source_language target_language vocabulary source_tokenizer columns lowercase mix batch_tokens "
-    "bleu_sentences hide_source best_by"
+    "bleu_sentences best_by"
 )
 TEXTS_ONLY = "batch_size window_order documents evaluation_tokens sample_tokens baselines"
 

@@ -146,7 +146,6 @@ def make_pair_batches(recipe: Recipe, corpus: Any, network: Any) -> Any:
         network.config.decoder_start,
         longest,
         longest,
-        training.hide_source,
     )
     if batches.left_out:
         limit = training.batch_tokens

@@ -76,7 +76,7 @@ LEAST: dict[str, float] = {
     "muon_weight_decay": 0, "muon_momentum_warmup": 0, "muon_steps": 1, "sample_tokens": 1,
     "sample_every": 0, "evaluation_tokens": 2, "spike": 0, "clip": 0, "seed": 0,
 }  # fmt: skip
-SHARES = ("beta1", "beta2", "muon_momentum", "average_decay", "label_smoothing", "hide_source")
+SHARES = ("beta1", "beta2", "muon_momentum", "average_decay", "label_smoothing")
 MOST_THREADS = 1024  # more than any machine has; beyond it the thread library itself gives up
 MOST_SEED = 2**63 - 1  # what torch's generators take
 

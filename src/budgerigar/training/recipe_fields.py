@@ -70,9 +70,6 @@ class TrainingRecipe:
     """windows per forward pass; tokens per step = batch_size x accumulate x context_length"""
     batch_tokens: int = 4096
     """pairs: most padded tokens of a side per forward pass; takes the place of batch_size"""
-    hide_source: float = 0.0
-    """pairs: share of the training pairs whose source is not shown, so that the decoder also learns
-    what its language says by itself; evaluations show it"""
     accumulate: int = 1
     """forward passes per step; the loss is averaged over all their tokens"""
     window_order: Literal["random", "shuffled"] = "shuffled"
