@@ -37,6 +37,29 @@ class AttentionInside(NamedTuple):
     padding: Tensor | None  # (B,S) boolean: source positions that are not real
 
 
+class _Elman:
+    """One step and its gradient. See `recurrent.elman_step`."""
+
+    @staticmethod
+    def forward(
+        entered: Tensor, product: Tensor, bias: None, before: Tensor, after: Tensor
+    ) -> tuple[Tensor, ...]:
+        """Writes the state (1,B,H) into `after`; returns what the gradient needs."""
+        return (after[0].copy_(_tanh_(product.add_(entered))),)
+
+    @staticmethod
+    def backward(
+        saved: tuple[Tensor, ...], before: Tensor, d_after: Tensor, d_entered: Tensor,
+        d_product: Tensor,
+    ) -> Tensor:  # fmt: skip
+        """Fills the gradients of both inputs (B,H); returns that of `before` but for the product's."""
+        (hidden,) = saved
+        torch.mul(d_after[0], 1 - hidden.square(), out=d_entered)
+        if d_product.data_ptr() != d_entered.data_ptr():
+            d_product.copy_(d_entered)
+        return torch.zeros_like(d_after)
+
+
 class _Gru:
     """One step and its gradient, in place where it can be. See `recurrent.gru_step`."""
 
@@ -125,7 +148,7 @@ def _tanh_(x: Tensor) -> Tensor:
     return x.mul_(2).sigmoid_().mul_(2).sub_(1)
 
 
-CELLS: dict[str, Any] = {"gru": _Gru, "lstm": _Lstm}
+CELLS: dict[str, Any] = {"elman": _Elman, "gru": _Gru, "lstm": _Lstm}
 
 
 def _times(x: Tensor, matrix: Tensor) -> Tensor:
@@ -183,7 +206,7 @@ class Look:
 
 
 class _Recur(Function):
-    """See `recur`. Time stands in front: states (T+1,P,B,H), P is 1 for a GRU and 2 for an LSTM."""
+    """See `recur`. Time stands in front: states (T+1,P,B,H), P is 2 for an LSTM and 1 for others."""
 
     @staticmethod
     def forward(
@@ -191,6 +214,7 @@ class _Recur(Function):
         kind: str,
         low: torch.dtype,
         valid: Tensor | None,
+        opens: Tensor | None,
         padding: Tensor | None,
         entered: Tensor,
         start: Tensor,
@@ -205,7 +229,10 @@ class _Recur(Function):
             score, context, keys, values = attention
             look, into = Look(score, keys, values, padding), context.to(low).t()
         saved, looked = [], []
-        for before, after, given in zip(states[:-1], states[1:], entered, strict=True):
+        for t, (before, after, given) in enumerate(
+            zip(states[:-1], states[1:], entered, strict=True)
+        ):
+            before = before if opens is None else before.masked_fill(opens[t], 0.0)
             product, given = _times(before[0], down), given.to(start.dtype)
             if look is not None:
                 seen, weights = (x[:, 0] for x in look.forward(product[:, None, gates:]))
@@ -213,7 +240,7 @@ class _Recur(Function):
                 looked.append((seen, weights, product[:, gates:]))
             saved.append(CELLS[kind].forward(given, product[:, :gates], bias, before, after))
             if valid is not None:
-                torch.where(valid[len(saved) - 1], after, before, out=after)
+                torch.where(valid[t], after, before, out=after)
         context_all, weights_all, queries = (
             (torch.stack(part) for part in zip(*looked, strict=True))
             if looked
@@ -221,7 +248,7 @@ class _Recur(Function):
         )
         ctx.kind, ctx.low, ctx.look, ctx.saved = kind, low, look, saved
         ctx.entered_dtype, ctx.context = entered.dtype, attention[1] if attention else None
-        ctx.save_for_backward(matrix, states, valid, context_all, weights_all, queries)
+        ctx.save_for_backward(matrix, states, valid, opens, context_all, weights_all, queries)
         if weights_all is not None:
             ctx.mark_non_differentiable(weights_all)
         ctx.set_materialize_grads(False)
@@ -230,12 +257,12 @@ class _Recur(Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_states: Any, d_seen: Any, _: Any) -> Any:
-        matrix, states, valid, seen, weights, queries = ctx.saved_tensors
+        matrix, states, valid, opens, seen, weights, queries = ctx.saved_tensors
         n, look, cell = len(states) - 1, ctx.look, CELLS[ctx.kind]
         gates = matrix.shape[0] if look is None else matrix.shape[0] - len(look.score)
         up, out, d_contexts = matrix.to(ctx.low), matrix, seen
         d_entered = states.new_empty(n, states.shape[2], gates)
-        shared = look is None and ctx.kind == "lstm"  # an LSTM adds both inputs
+        shared = look is None and ctx.kind != "gru"  # the others add both inputs
         d_product = d_entered if shared else states.new_empty(*d_entered.shape[:2], len(matrix))
         if look is not None:
             out, d_contexts = ctx.context.to(ctx.low), torch.empty_like(seen)
@@ -248,7 +275,8 @@ class _Recur(Function):
             if valid is not None:
                 d_state = d_state.masked_fill(~valid[t], 0.0)
             into = (d_entered[t], d_product[t][:, :gates])
-            d_state = cell.backward(ctx.saved[t], states[t], d_state, *into)
+            before = states[t] if opens is None else states[t].masked_fill(opens[t], 0.0)
+            d_state = cell.backward(ctx.saved[t], before, d_state, *into)
             if look is not None:
                 d_context = _times(d_entered[t], out)
                 d_contexts[t] = d_context if d_seen is None else d_context.add_(d_seen[t])
@@ -256,6 +284,8 @@ class _Recur(Function):
             d_state[0] += _times(d_product[t], up)
             if stays is not None:
                 d_state += stays
+            if opens is not None:
+                d_state.masked_fill_(opens[t], 0.0)
         return _Recur._sums(ctx, d_entered, d_product, d_contexts, d_state)
 
     @staticmethod
@@ -263,21 +293,22 @@ class _Recur(Function):
         ctx: Any, d_entered: Tensor, d_product: Tensor, d_contexts: Any, d_start: Tensor
     ) -> tuple[Any, ...]:
         """What is one product over all steps: the gradients of matrices and values."""
-        matrix, states, _, seen, weights, _ = ctx.saved_tensors
+        matrix, states, _, opens, seen, weights, _ = ctx.saved_tensors
         look, low, width = ctx.look, ctx.low, states.shape[3]
 
         def outer(left: Tensor, right: Tensor) -> Tensor:
             total: Tensor = left.flatten(0, 1).to(low).t() @ right.flatten(0, 1).to(low)
             return total.to(matrix.dtype)
 
-        d_matrix = outer(d_product, states[:-1, 0])
+        before = states[:-1, 0] if opens is None else states[:-1, 0].masked_fill(opens, 0.0)
+        d_matrix = outer(d_product, before)
         d_bias = d_product[..., 2 * width : 3 * width].sum((0, 1)) if ctx.kind == "gru" else None
         d_attention: tuple[Any, ...] = ()
         if look is not None:
             d_values = torch.bmm(weights.permute(1, 2, 0), d_contexts.transpose(0, 1))
             d_attention = (look.d_score, outer(d_entered, seen), look.d_keys(), d_values)
         d_given = d_entered.to(ctx.entered_dtype)
-        return (*(None,) * 4, d_given, d_start, d_matrix, d_bias, *d_attention)
+        return (*(None,) * 5, d_given, d_start, d_matrix, d_bias, *d_attention)
 
 
 def recur(
@@ -288,12 +319,14 @@ def recur(
     bias: Tensor,
     valid: Tensor | None = None,
     inside: AttentionInside | None = None,
+    opens: Tensor | None = None,
 ) -> tuple[Tensor, Attended | None]:
     """Run cells over T steps: entered (T,B,G) = W x + b of all steps, matrix (G,H) and bias (G) of U.
 
     start (P,B,H): the state before, hidden and (LSTM) cell. valid (T,B,1): at other places the state
     stays as it is. -> states (T,P,B,H), and with an attention `inside` what it did, time in front.
-    Gradients once; a second derivative is refused by torch.
+    opens (T,B,1): places before which the state is zero. Gradients once; a second derivative is
+    refused by torch.
     """
     gates, width = entered.shape[-1], start.shape[2]
     inner = None
@@ -301,8 +334,8 @@ def recur(
         inner = bias[2 * width :]
         bias = torch.cat([bias[: 2 * width], torch.zeros_like(inner)])
     entered = entered + bias.to(entered.dtype)
-    cpu_autocast = entered.device.type == "cpu" and torch.is_autocast_enabled("cpu")
-    low = torch.get_autocast_dtype("cpu") if cpu_autocast else start.dtype
+    device = entered.device.type
+    low = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else start.dtype
     attention: tuple[Tensor, ...] = ()
     padding = None
     if inside is not None:
@@ -310,8 +343,8 @@ def recur(
         attention = (inside.score, inside.context, inside.keys, inside.values)
         padding = inside.padding
     assert matrix.shape == (gates + (0 if inside is None else len(inside.query)), width)
-    with torch.autocast("cpu", enabled=False):
+    with torch.autocast(device, enabled=False):
         states, seen, weights = _Recur.apply(
-            kind, low, valid, padding, entered, start, matrix, inner, *attention
+            kind, low, valid, opens, padding, entered, start, matrix, inner, *attention
         )
     return states, None if seen is None else Attended(seen, weights)

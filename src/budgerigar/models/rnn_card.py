@@ -133,7 +133,7 @@ def training_bytes(c: RnnEncoderDecoderConfig, tokens: int) -> int:
     values += 3 * c.context_width + 2 * c.attention_width + 4 * c.output_width
     values += 3 * c.d_embedding + 2 * c.vocab_size
     if c.attends:
-        values += 2 * c.context_length // 8  # weights of a sentence, far shorter than the limit
+        values += c.context_length  # weights over a full source
     return 16 * sum(parameters(c).values()) + 4 * tokens * values
 
 
