@@ -91,7 +91,7 @@ def test_a_branch_is_the_run_that_was_asked_for_its_length(
     assert branch.report["step"] == 18
     resume.assert_same_run(tmp_path / "long", tmp_path / "branch")
     assert before == sorted(p.name for p in (tmp_path / "short" / "checkpoints").iterdir())
-    assert "trunk-00000009" in {p.name for p in (tmp_path / "branch" / "checkpoints").iterdir()}
+    assert "trunk-00000014" in {p.name for p in (tmp_path / "branch" / "checkpoints").iterdir()}
 
 
 def test_what_cannot_branch_is_said(tmp_path: Path, files: dict[str, Path]) -> None:

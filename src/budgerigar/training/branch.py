@@ -96,13 +96,11 @@ def _copy(run: RunFolder, trunk: Path, out: Path, recipe: Recipe) -> None:
 
 
 def _copy_state(trunk: Path, out: Path) -> None:
-    """The checkpoint, once as the latest and once as the trunk again, metrics and best weights."""
-    step = int(trunk.name.split("-")[1])
-    checkpoints = out / "checkpoints"
-    for name in (checkpoint_name(step), trunk.name):
-        shutil.copytree(trunk, checkpoints / name)
-    for name in ("metrics.jsonl", "model.safetensors"):
-        (checkpoints / checkpoint_name(step) / name).unlink(missing_ok=True)
-        if (trunk / name).is_file():
-            shutil.copyfile(trunk / name, out / name)
-    write_text(checkpoints / "latest", checkpoint_name(step) + "\n")
+    """The checkpoint as the latest, and metrics and best weights; its own trunk comes later."""
+    name = checkpoint_name(int(trunk.name.split("-")[1]))
+    target = out / "checkpoints" / name
+    target.mkdir(parents=True)
+    for file in trunk.iterdir():
+        beside = file.name in ("metrics.jsonl", "model.safetensors")
+        shutil.copyfile(file, (out if beside else target) / file.name)
+    write_text(out / "checkpoints" / "latest", name + "\n")
