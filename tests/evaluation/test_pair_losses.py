@@ -60,7 +60,9 @@ def test_every_target_token_once_whatever_the_batch(store: PairStore, batch_toke
     expected = by_hand(model, store)
     assert found.nats == pytest.approx(sum(expected), rel=1e-5)
     assert found.n_tokens == store.n_tokens == 27 + 7
-    assert found.bits_per_byte == pytest.approx(sum(expected) / math.log(2) / (27 * 4 + 7), rel=1e-5)
+    assert found.bits_per_byte == pytest.approx(
+        sum(expected) / math.log(2) / (27 * 4 + 7), rel=1e-5
+    )
     assert found.perplexity == pytest.approx(math.exp(sum(expected) / 34), rel=1e-5)
     assert found.bleu is None
     # the ratio's standard error, by a jackknife over sentences

@@ -45,9 +45,7 @@ def test_each_states_a_number_and_its_source(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "millions", "most_wrong"), [("vaswani2017-base", 65, 3), ("vaswani2017-big", 213, 5)]
 )
-def test_the_papers_models_have_the_papers_sizes(
-    name: str, millions: int, most_wrong: int
-) -> None:
+def test_the_papers_models_have_the_papers_sizes(name: str, millions: int, most_wrong: int) -> None:
     recipe = load_recipe(name)
     config = recipe.model_config(37000)
     assert parameters(config).total / 1e6 == pytest.approx(millions, abs=most_wrong)
