@@ -12,7 +12,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from budgerigar.layers.recurrent import Carried, Recurrence, initialise_recurrent
 from budgerigar.layers.recurrent_kernels import AttentionInside
 
-KINDS = ["gru", "lstm"]
+KINDS = ["elman", "gru", "lstm"]
 B, T, S, D, H, A, C = 3, 6, 5, 5, 7, 4, 6  # D: width of the input
 LENGTHS = torch.tensor([6, 2, 4])
 
@@ -23,8 +23,8 @@ def cells(kind: str, seed: int = 0, dtype: torch.dtype = torch.float32) -> Recur
 
 
 def torchs(kind: str, forth: Recurrence, back: Recurrence | None = None) -> Any:
-    """torch's GRU or LSTM with copied weights."""
-    made = {"gru": nn.GRU, "lstm": nn.LSTM}[kind](D, H, batch_first=True, bidirectional=bool(back))
+    """torch's RNN, GRU or LSTM with copied weights."""
+    made = {"elman": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}[kind](D, H, batch_first=True, bidirectional=bool(back))
     with torch.no_grad():
         for one, suffix in ((forth, ""), (back, "_reverse")):
             if one is None:
@@ -55,7 +55,7 @@ def valid() -> Tensor:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_step_is_that_of_torchs_cell(kind: str) -> None:
     ours, carried, x = cells(kind), start(kind), torch.randn(B, D)
-    theirs = {"gru": nn.GRUCell, "lstm": nn.LSTMCell}[kind](D, H)
+    theirs = {"elman": nn.RNNCell, "gru": nn.GRUCell, "lstm": nn.LSTMCell}[kind](D, H)
     with torch.no_grad():
         theirs.weight_ih.copy_(ours.input.weight)
         theirs.bias_ih.copy_(ours.input.bias)

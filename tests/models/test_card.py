@@ -15,7 +15,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from budgerigar.errors import UserError
 from budgerigar.layers import shapes
 from budgerigar.layers.config import LayerPattern, RotaryScaling, TransformerConfig
-from budgerigar.models import rnn_card
+from budgerigar.models import ancestor_card, rnn_card
+from budgerigar.models.ancestor_configs import FeedForwardConfig, RecurrentConfig
 from budgerigar.models.card import card, paper_card
 from budgerigar.models.configs import NgramConfig
 from budgerigar.models.papers import paper, papers
@@ -134,11 +135,11 @@ def test_every_paper_has_a_valid_shape_a_source_and_a_card(name: str) -> None:
     text = paper_card(name).text()
     assert found.source in text
     config = found.config
-    counted = (
-        shapes.parameters(config).total
-        if isinstance(config, TransformerConfig)
-        else sum(rnn_card.parameters(config).values())
-    )
+    if isinstance(config, TransformerConfig):
+        counted = shapes.parameters(config).total
+    else:
+        ancestor = isinstance(config, FeedForwardConfig | RecurrentConfig)
+        counted = sum((ancestor_card if ancestor else rnn_card).parameters(config).values())
     assert f"{counted:,}" in text
 
 

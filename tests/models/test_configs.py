@@ -28,7 +28,8 @@ def test_there_and_back(config: NgramConfig | TransformerConfig, kind: str) -> N
     [
         (
             {"kind": "lstm"},
-            "'lstm' is not known here; the kinds are transformer, rnn-encoder-decoder, ngram",
+            "'lstm' is not known here; the kinds are transformer, recurrent, feed-forward, rnn-encoder-"
+            "decoder, ngram",
         ),
         ({}, "None is not known"),
         ({"kind": "ngram", "depth": 3}, "no setting 'depth'"),

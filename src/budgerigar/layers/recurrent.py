@@ -1,13 +1,15 @@
-"""Recurrent cells: GRU (Cho et al. 2014) and LSTM (Hochreiter & Schmidhuber 1997, Gers et al. 2000).
+"""Recurrent cells: Elman's (1990), the LSTM (Hochreiter & Schmidhuber 1997, Gers et al. 2000) and the
+GRU (Cho et al. 2014).
 
-`gru_step` and `lstm_step` are the equations, to read; `Recurrence` runs them over whole sequences.
-Weights are packed per gate in torch's order, so `torch.nn.GRU` and `torch.nn.LSTM` hold the same.
+`elman_step`, `gru_step` and `lstm_step` are the equations, to read; `Recurrence` runs them over whole
+sequences. Weights are packed per gate in torch's order: `torch.nn.RNN`, `GRU` and `LSTM` hold the same.
 
 Shapes: B batch, T positions, I width of the input, H d_hidden.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -16,7 +18,22 @@ from torch import Tensor, nn
 from budgerigar.layers.linear import Linear
 from budgerigar.layers.recurrent_kernels import Attended, AttentionInside, recur
 
-N_GATES = {"gru": 3, "lstm": 4}
+N_GATES = {"elman": 1, "gru": 3, "lstm": 4}
+
+See = Callable[[str, Tensor], Tensor]
+"""Told the name and the value of every gate; what it returns is used."""
+
+# What each cell names, in the order in which it computes.
+NAMES = {
+    "elman": ("hidden",),
+    "gru": ("reset_gate", "update_gate", "candidate", "hidden"),
+    "lstm": ("input_gate", "forget_gate", "candidate", "output_gate", "cell", "hidden"),
+}
+
+
+def as_it_is(_name: str, value: Tensor) -> Tensor:
+    """Nobody looks."""
+    return value
 
 
 class Carried(NamedTuple):
@@ -28,6 +45,10 @@ class Carried(NamedTuple):
     def select(self, rows: Tensor) -> Carried:
         """A copy of some rows."""
         return Carried(self.hidden[rows], None if self.cell is None else self.cell[rows])
+
+    def detached(self) -> Carried:
+        """The same values, without the gradient's way back."""
+        return Carried(self.hidden.detach(), None if self.cell is None else self.cell.detach())
 
     def where(self, chosen: Tensor, other: Carried) -> Carried:
         """This in the rows where `chosen` (B,1) is true, `other` in the rest."""
@@ -42,30 +63,46 @@ class Carried(NamedTuple):
         return self.hidden.nbytes + (0 if self.cell is None else self.cell.nbytes)
 
 
-def gru_step(from_input: Tensor, from_hidden: Tensor, carried: Carried) -> Carried:
-    """One step of a GRU. `from_input` = W x + b and `from_hidden` = U h + c, (B,3H) each.
+def elman_step(
+    from_input: Tensor, from_hidden: Tensor, carried: Carried, see: See = as_it_is
+) -> Carried:
+    """One step of an Elman network. `from_input` = W x + b, `from_hidden` = U h + c, (...,H) each."""
+    return Carried(see("hidden", torch.tanh(from_input + from_hidden)))
+
+
+def gru_step(
+    from_input: Tensor, from_hidden: Tensor, carried: Carried, see: See = as_it_is
+) -> Carried:
+    """One step of a GRU. `from_input` = W x + b and `from_hidden` = U h + c, (...,3H) each.
 
     Cho et al. 2014, equations 5 to 8, with the reset gate after the product with U, as torch and
     cuDNN have it (the paper resets h before): then all products with h are one.
     """
     input_reset, input_update, input_candidate = from_input.chunk(3, dim=-1)
     hidden_reset, hidden_update, hidden_candidate = from_hidden.chunk(3, dim=-1)
-    reset = torch.sigmoid(input_reset + hidden_reset)  # how much of the past the candidate sees
-    update = torch.sigmoid(input_update + hidden_update)  # how much of the past stays
-    candidate = torch.tanh(input_candidate + reset * hidden_candidate)
-    return Carried((1 - update) * candidate + update * carried.hidden)
+    # how much of the past the candidate sees, and how much of it stays
+    reset = see("reset_gate", torch.sigmoid(input_reset + hidden_reset))
+    update = see("update_gate", torch.sigmoid(input_update + hidden_update))
+    candidate = see("candidate", torch.tanh(input_candidate + reset * hidden_candidate))
+    return Carried(see("hidden", (1 - update) * candidate + update * carried.hidden))
 
 
-def lstm_step(from_input: Tensor, from_hidden: Tensor, carried: Carried) -> Carried:
-    """One step of an LSTM. `from_input` = W x + b and `from_hidden` = U h + c, (B,4H) each."""
+def lstm_step(
+    from_input: Tensor, from_hidden: Tensor, carried: Carried, see: See = as_it_is
+) -> Carried:
+    """One step of an LSTM. `from_input` = W x + b and `from_hidden` = U h + c, (...,4H) each."""
     assert carried.cell is not None
     enter, forget, candidate, show = (from_input + from_hidden).chunk(4, dim=-1)
-    kept = torch.sigmoid(forget) * carried.cell  # the past, as far as it is not forgotten
-    cell = kept + torch.sigmoid(enter) * torch.tanh(candidate)  # and what is new
-    return Carried(torch.sigmoid(show) * torch.tanh(cell), cell)
+    enter = see("input_gate", torch.sigmoid(enter))
+    forget = see("forget_gate", torch.sigmoid(forget))
+    candidate = see("candidate", torch.tanh(candidate))
+    show = see("output_gate", torch.sigmoid(show))
+    # the past, as far as it is not forgotten, and what is new
+    cell = see("cell", forget * carried.cell + enter * candidate)
+    return Carried(see("hidden", show * torch.tanh(cell)), cell)
 
 
-STEPS = {"gru": gru_step, "lstm": lstm_step}
+STEPS = {"elman": elman_step, "gru": gru_step, "lstm": lstm_step}
 
 
 class Ran(NamedTuple):
@@ -96,10 +133,10 @@ class Recurrence(nn.Module):
         """Read x (B,I)."""
         return self.step_from(self.input(x), carried)
 
-    def step_from(self, from_input: Tensor, carried: Carried) -> Carried:
+    def step_from(self, from_input: Tensor, carried: Carried, see: See = as_it_is) -> Carried:
         """One step with the input's gates (B,G) at hand, in the precision of the state."""
         from_hidden, dtype = self.hidden(carried.hidden), carried.hidden.dtype
-        return STEPS[self.kind](from_input.to(dtype), from_hidden.to(dtype), carried)
+        return STEPS[self.kind](from_input.to(dtype), from_hidden.to(dtype), carried, see)
 
     def forward(
         self,
@@ -122,14 +159,20 @@ class Recurrence(nn.Module):
         valid: Tensor | None = None,
         backwards: bool = False,
         inside: AttentionInside | None = None,
+        opens: Tensor | None = None,
     ) -> Ran:
-        """`forward` with the input's gates (T,B,G) at hand, and with an attention if need be."""
+        """`forward` with the input's gates (T,B,G) at hand, and with an attention if need be.
+
+        opens (B,T) boolean: something new begins with this position, the state before it is zero.
+        """
         where = None if valid is None else valid.t()[:, :, None]
         if backwards:
             entered, where = entered.flip(0), None if where is None else where.flip(0)
         matrix, bias = self.hidden.weight, self.hidden.bias
         start = torch.stack([part for part in carried if part is not None])
-        states, attended = recur(self.kind, entered, start, matrix, bias, where, inside)
+        resets = None if opens is None else opens.t()[:, :, None]
+        assert resets is None or not backwards
+        states, attended = recur(self.kind, entered, start, matrix, bias, where, inside, resets)
         last = Carried(*states[-1])
         if backwards:
             states = states.flip(0)

@@ -10,7 +10,8 @@ from typing import Any
 
 from budgerigar.layers import shapes
 from budgerigar.layers.config import TransformerConfig
-from budgerigar.models import rnn_card
+from budgerigar.models import ancestor_card, rnn_card
+from budgerigar.models.ancestor_configs import FeedForwardConfig, RecurrentConfig
 from budgerigar.models.card_words import in_words, quantity
 from budgerigar.models.configs import ModelConfig, NgramConfig
 from budgerigar.models.papers import paper
@@ -63,6 +64,10 @@ def card(
     if isinstance(config, RnnEncoderDecoderConfig):
         facts, words = rnn_card.sections(config, batch_size), rnn_card.in_words(config)
         return Card(name or "rnn-encoder-decoder", words, facts, [*notes, _PAIR_FLOPS])
+    if isinstance(config, FeedForwardConfig | RecurrentConfig):
+        facts, words = ancestor_card.sections(config, batch_size), ancestor_card.in_words(config)
+        kind = "feed-forward" if isinstance(config, FeedForwardConfig) else "recurrent"
+        return Card(name or kind, words, facts, list(notes))
     facts = {
         "sizes": _sizes(config),
         "parameters": _parameters(config),

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from budgerigar.errors import UserError
 from budgerigar.layers.config import TransformerConfig
 from budgerigar.layers.settings import build, plain, type_problems
+from budgerigar.models.ancestor_configs import FeedForwardConfig, RecurrentConfig
 from budgerigar.models.rnn_config import RnnEncoderDecoderConfig
 
 Smoothing = Literal["kneser-ney", "witten-bell"]
@@ -47,10 +48,14 @@ class NgramConfig:
         return config
 
 
-ModelConfig = TransformerConfig | RnnEncoderDecoderConfig | NgramConfig
+ModelConfig = (
+    TransformerConfig | RnnEncoderDecoderConfig | RecurrentConfig | FeedForwardConfig | NgramConfig
+)
 
-KINDS: dict[str, type[TransformerConfig] | type[RnnEncoderDecoderConfig] | type[NgramConfig]] = {
+KINDS: dict[str, type[ModelConfig]] = {
     "transformer": TransformerConfig,
+    "recurrent": RecurrentConfig,
+    "feed-forward": FeedForwardConfig,
     "rnn-encoder-decoder": RnnEncoderDecoderConfig,
     "ngram": NgramConfig,
 }

@@ -223,7 +223,7 @@ class DecoderLayer(Recurrence):
     ) -> tuple[Tensor, Tensor | None, Carried]:
         """Each step by the equations of `recurrent.py`; taps may change every value of each step."""
         attention, states, contexts = self.cross_attention, [], []
-        record = Recorder(taps, self.name)
+        record = Recorder(taps, _along(self.name))
         for t, given in enumerate(entered):
             if attention is not None:
                 assert self.context is not None
@@ -245,15 +245,19 @@ class DecoderLayer(Recurrence):
         return hidden, torch.stack(contexts, dim=1) if contexts else None, carried
 
 
+def _along(name: str) -> dict[str, int]:
+    """What taps record of a decoder layer -> the dimension of the target positions."""
+    along = {f"{name}.hidden": 1, f"{name}.cell": 1, f"{name}.cross_attention.output": 1}
+    inner = ("query", "scores", "weights", "head_output")
+    return along | {f"{name}.cross_attention.{part}": 2 for part in inner}
+
+
 class Recorder:
     """Puts together what taps record step by step in a layer: values of T = 1 become one of T."""
 
-    def __init__(self, taps: Taps | None, name: str) -> None:
+    def __init__(self, taps: Taps | None, along: dict[str, int]) -> None:
         self.taps, self.parts = taps, {}
-        inner = ("query", "scores", "weights", "head_output")
-        # name -> dimension of the target positions
-        self.along = {f"{name}.hidden": 1, f"{name}.cell": 1, f"{name}.cross_attention.output": 1}
-        self.along |= {f"{name}.cross_attention.{part}": 2 for part in inner}
+        self.along = along  # name -> dimension of the positions
 
     parts: dict[str, list[Tensor]]
 
