@@ -23,6 +23,7 @@ TORCH_FREE = (
     "budgerigar.cli",
     "budgerigar.errors",
     "budgerigar.generation.options",
+    "budgerigar.generation.translation_options",
     "budgerigar.layers.config",
     "budgerigar.models.configs",
     "budgerigar.progress",

@@ -133,9 +133,12 @@ def _blocks(options: argparse.Namespace) -> Iterable[list[str]]:
 
 
 def _count(options: argparse.Namespace) -> int | None:
-    """How many lines there are, for progress; None where only reading stdin would tell."""
-    if options.file:
-        return sum(map(len, _blocks(options)))
+    """How many lines there are, for progress; None where only reading would tell, or none is shown."""
+    from budgerigar import progress
+
+    if options.file:  # a named pipe can be read once only
+        once = progress.shown() and Path(options.file).is_file()
+        return sum(map(len, _blocks(options))) if once else None
     return sum(text.count("\n") + 1 for text in options.texts) or None
 
 
