@@ -55,9 +55,8 @@ def train(
     pairs (tab-separated or JSON lines), make a translator; so does a corpus of pairs, with the
     settings source_language and target_language where it has several.
 
-    Each overrides the one before: `recipe`, the `config` file, the settings. A setting is any field
-    of a recipe, by its name (`train("my.txt", n_layers=6)`) or in parts (`settings={"training":
-    {"steps": 100}}`). Without a recipe the plan is made from the text, this machine's speed and
+    Each overrides the one before: `recipe`, the `config` file, the settings: any field of a recipe,
+    by its name (`train("my.txt", n_layers=6)`) or in parts (`settings={"training": {"steps": 9}}`). Without a recipe the plan is made from the text, this machine's speed and
     `minutes` (default 10). `resume` goes on with a run (with `out` and a number of steps: from where
     its rate began to fall, in a new folder); `start_from` begins with another's weights.
 
@@ -66,19 +65,14 @@ def train(
     """
     from budgerigar.training.run import train as train_run
 
-    if resume is not None:
-        changes = {**flat(settings), **more_settings}
-        if minutes is not None:
-            changes["minutes"] = minutes
-        aside: dict[str, Any] = {} if out is None else {"out": out}
-        done = train_run(resume=resume, settings=changes, callbacks=callbacks, **aside)
-        return _run_of(done)
     layers = [layer for layer in (settings, more_settings) if layer]
-    if corpus == "stories" and recipe is None:
-        languages = {"source_language", "target_language"} & set(flat(_nested(layers)))
-        recipe = "stories-zh-en" if languages else "stories"
-    base = _resolve(recipe, config, layers, corpus)
-    paths = [_path(file) for file in files]
+    if resume is not None:
+        return _resumed(resume, out, minutes, flat(_nested(layers)), callbacks)
+    base = _resolve(recipe or _recipe_of(corpus, layers), config, layers, corpus)
+    paths = _paths(files)
+    if corpus is not None and base is None:
+        paths, chosen = _of_catalogue(corpus)
+        layers += chosen
     parallel: dict[str, Any] = {
         "source": _paths(source),
         "target": _paths(target),
@@ -87,11 +81,6 @@ def train(
         "validation_target": _paths(validation_target),
         "validation_pairs": _paths(validation_pairs),
     }
-    if corpus is not None and base is None:
-        if _has_pairs(corpus):
-            layers.append({"text": {"corpus": corpus}})
-        else:
-            paths = list(get(corpus).files.values())
     done = train_run(
         base,
         paths,
@@ -105,14 +94,40 @@ def train(
     return _run_of(done)
 
 
+def _resumed(
+    run: str | Path,
+    out: str | Path | None,
+    minutes: float | None,
+    changes: dict[str, Any],
+    callbacks: Sequence[Any],
+) -> Run:
+    from budgerigar.training.run import train as train_run
+
+    if minutes is not None:
+        changes["minutes"] = minutes
+    aside: dict[str, Any] = {} if out is None else {"out": out}
+    return _run_of(train_run(resume=run, settings=changes, callbacks=callbacks, **aside))
+
+
+def _recipe_of(corpus: str | None, layers: Sequence[Mapping[str, Any]]) -> str | None:
+    """The recipe that generated text has of itself: of pairs where a language of these is named."""
+    if corpus != "stories":
+        return None
+    languages = {"source_language", "target_language"} & set(flat(_nested(layers)))
+    return "stories-zh-en" if languages else "stories"
+
+
 def _paths(files: Files) -> list[Path]:
     return [_path(file) for file in several(files)]
 
 
-def _has_pairs(corpus: str) -> bool:
+def _of_catalogue(corpus: str) -> tuple[list[Path], list[dict[str, Any]]]:
+    """(files to learn from, settings that name them) of a corpus: a text's or sentence pairs'."""
     from budgerigar.text.catalogue import entry
 
-    return entry(corpus).kind == "pairs"
+    if entry(corpus).kind == "pairs":
+        return [], [{"text": {"corpus": corpus}}]
+    return list(get(corpus).files.values()), []
 
 
 def _path(file: object) -> Path:
