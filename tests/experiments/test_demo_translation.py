@@ -146,7 +146,7 @@ def test_the_grid_lines_up_under_wide_words() -> None:
 def test_what_is_left_belongs_to_all_other_words() -> None:
     chances = {"a": 0.1, "b": 0.3, "c": 0.2, "d": 0.05, "e": 0.01}
     found = part.likeliest(chances)
-    assert [name for name, _ in found] == ["b", "c", "a", "d", "(anything else)"]
+    assert [name for name, _ in found] == ["b", "c", "a", "d", "(other words)"]
     assert found[-1][1] == pytest.approx(0.35)
 
 
@@ -177,5 +177,7 @@ def test_whether_a_head_aligns_is_said_as_measured() -> None:
     assert "80.0%" in good
     assert "60.0%" in good
     assert "Nobody told it" in good
+    fair = part.verdict_on_alignment("L1.H2", rate(0.4), rate(0.8), rate(0.6))
+    assert "it errs" in fair
     poor = part.verdict_on_alignment("L1.H2", rate(0.55), rate(0.8), rate(0.6))
     assert "Nobody told it" not in poor
