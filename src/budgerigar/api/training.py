@@ -56,9 +56,10 @@ def train(
     settings source_language and target_language where it has several.
 
     Each overrides the one before: `recipe`, the `config` file, the settings: any field of a recipe,
-    by its name (`train("my.txt", n_layers=6)`) or in parts (`settings={"training": {"steps": 9}}`). Without a recipe the plan is made from the text, this machine's speed and
-    `minutes` (default 10). `resume` goes on with a run (with `out` and a number of steps: from where
-    its rate began to fall, in a new folder); `start_from` begins with another's weights.
+    by its name (`train("my.txt", n_layers=6)`) or in parts (`settings={"training": {"steps": 9}}`).
+    Without a recipe the plan is made from the text, this machine's speed and `minutes` (default
+    10). `resume` goes on with a run (with `out` and a number of steps: from where its rate began to
+    fall, in a new folder); `start_from` begins with another's weights.
 
     Raises:
         UserError: nothing to learn from, an unreadable file, settings without meaning.
@@ -69,10 +70,7 @@ def train(
     if resume is not None:
         return _resumed(resume, out, minutes, flat(_nested(layers)), callbacks)
     base = _resolve(recipe or _recipe_of(corpus, layers), config, layers, corpus)
-    paths = _paths(files)
-    if corpus is not None and base is None:
-        paths, chosen = _of_catalogue(corpus)
-        layers += chosen
+    paths, chosen = _of_catalogue(corpus) if corpus and base is None else (_paths(files), [])
     parallel: dict[str, Any] = {
         "source": _paths(source),
         "target": _paths(target),
@@ -87,7 +85,7 @@ def train(
         **{name: given for name, given in parallel.items() if given},
         out=out,
         minutes=minutes,
-        settings=_nested(layers),
+        settings=_nested([*layers, *chosen]),
         start_from=start_from,
         callbacks=callbacks,
     )
