@@ -60,6 +60,9 @@ KINDS: dict[str, type[ModelConfig]] = {
     "ngram": NgramConfig,
 }
 
+CARRYING = ("recurrent", "feed-forward")
+"""Kinds whose `forward` goes on from a state: they can be trained on streams."""
+
 
 def kind_of(config: ModelConfig) -> str:
     """The name of a configuration's kind, one of `KINDS`."""

@@ -54,7 +54,7 @@ class RecurrentState:
         found = {"lengths": self.lengths}
         for number, layer in enumerate(self.layers):
             parts = layer._asdict().items()
-            found |= {f"{number}.{name}": part for name, part in parts if part is not None}
+            found |= {f"{number}.{name}": part.clone() for name, part in parts if part is not None}
         return found
 
     def load_tensors(self, tensors: dict[str, Tensor]) -> None:

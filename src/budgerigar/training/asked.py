@@ -18,6 +18,7 @@ ONLY_WITH: tuple[tuple[str, str, tuple[Any, ...], str], ...] = (
     ("average_decay", "average", ("ema",), "average ema"),
     ("average_count", "average", ("last",), "average last"),
     ("decay_fraction", "schedule", ("warmup-stable-decay",), "schedule warmup-stable-decay"),
+    ("reset_share", "window_order", ("streams",), "window_order streams"),
     ("validation_fraction", "validation", (None,), "a text without a validation file"),
     ("sinusoid_layout", "positions", ("sinusoidal",), "positions sinusoidal"),
     ("position_offset", "positions", ("learned",), "positions learned"),
@@ -39,7 +40,10 @@ PAIRS_ONLY = (
     "source_language target_language vocabulary source_tokenizer columns lowercase mix batch_tokens "
     "bleu_sentences best_by"
 )
-TEXTS_ONLY = "batch_size window_order documents evaluation_tokens sample_tokens baselines"
+TEXTS_ONLY = (
+    "batch_size window_length window_order reset_share documents evaluation_tokens sample_tokens "
+    "baselines"
+)
 
 
 def refuse_untrainable(recipe: Recipe, given: Given | None = None) -> None:

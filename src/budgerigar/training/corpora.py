@@ -14,8 +14,9 @@ from budgerigar.training.pair_corpora import (
     make_pair_batches,
     vocabulary_settings,
 )
-from budgerigar.training.recipe import Recipe, TextRecipe
+from budgerigar.training.recipe import Recipe, TextRecipe, TrainingRecipe
 
+WINDOW_LENGTH = 256  # tokens, for a model without a context_length
 HELD_OUT_STORIES = 500  # validation stories of the generated corpus
 
 
@@ -173,15 +174,22 @@ def make_batches(recipe: Recipe, corpus: Any, network: Any) -> Any:
     if recipe.reads_pairs:
         return make_pair_batches(recipe, corpus, network)
     from budgerigar.text.batches import WindowBatches
+    from budgerigar.text.streams import StreamBatches
 
-    training = recipe.training
-    length = min(network.context_length, corpus.train.n_tokens - 1)
-    return WindowBatches(
-        corpus.train, length, training.batch_size, seed=training.seed, order=training.window_order
-    )
+    training, train = recipe.training, corpus.train
+    length = min(window_length(training, network.context_length), train.n_tokens - 1)
+    rows, order = training.batch_size, training.window_order
+    if order == "streams":
+        return StreamBatches(train, length, rows, training.seed, training.reset_share)
+    return WindowBatches(train, length, rows, seed=training.seed, order=order)
 
 
-def measure_baselines(recipe: Recipe, corpus: Any, context_length: int) -> dict[str, float]:
+def window_length(training: TrainingRecipe, context_length: int | None) -> int:
+    """Tokens of a training window, for a model of that context (None: without a limit)."""
+    return training.window_length or context_length or WINDOW_LENGTH
+
+
+def measure_baselines(recipe: Recipe, corpus: Any, context_length: int | None) -> dict[str, float]:
     """Losses of simple models, measured with the windows that ours is measured with.
 
     None for sentence pairs: these models know no source.

@@ -35,7 +35,7 @@ class TrainedRun:
     source_tokenizer: Any = None  # of an encoder-decoder; the same object as tokenizer where joint
 
 
-def compared(recipe: Recipe, corpus: Any, context_length: int) -> dict[str, float]:
+def compared(recipe: Recipe, corpus: Any, context_length: int | None) -> dict[str, float]:
     lines = measure_baselines(recipe, corpus, context_length)
     if lines:
         shown = ", ".join(f"{name} {loss:.3f}" for name, loss in lines.items())

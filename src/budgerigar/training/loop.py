@@ -30,6 +30,7 @@ from budgerigar.training.objective import (
     MicroBatch,
     accumulate_gradients,
     next_micro_batches,
+    start_carrying,
 )
 from budgerigar.training.optimizers import Optimizers
 from budgerigar.training.pace import Pace
@@ -77,6 +78,8 @@ class Loop:
         self.threads = threads
         self.spikes = SpikeWatch(settings.spike, surroundings.vocab_size)
         self.pace = Pace()
+        # what the model carries from batch to batch, where these are streams that go on
+        self.carried: Any = start_carrying(network, batches)
         self._forward = compute.forward_of(network)
         self._width = width_of(network)
         # Reading a number off a GPU waits for it, so there losses are read only once per line.
@@ -147,7 +150,12 @@ class Loop:
             self.batches, settings.accumulate, self.compute.device
         )
         losses = accumulate_gradients(
-            self._forward, micro_batches, scored, settings.label_smoothing, self.compute.autocast
+            self._forward,
+            micro_batches,
+            scored,
+            settings.label_smoothing,
+            self.compute.autocast,
+            self.carried,
         )
         norm = self.optimizers.clip()
         factor = rate_factor(settings, standing.step, standing.total_steps, self._width)
@@ -301,6 +309,8 @@ class Loop:
             **prefixed("average", self.averages.state_tensors()),
             **prefixed("generator", generator_tensors()),
         }
+        if self.carried is not None:
+            training |= prefixed("carried", self.carried.tensors())
         write_checkpoint(
             self.folder.path,
             self.standing.step,
@@ -319,5 +329,7 @@ class Loop:
         self.batches.load_state_dict(checkpoint.state["cursor"])
         self.standing = Standing.from_dict(checkpoint.state)
         self.spikes.load_state(self.standing.spike)
+        if self.carried is not None:
+            self.carried.load_tensors(under("carried", checkpoint.training))
         restore_generators(under("generator", checkpoint.training))
         self._last_checkpoint = checkpoint.step

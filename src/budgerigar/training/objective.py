@@ -50,6 +50,11 @@ def next_micro_batches(
     return drawn, scored
 
 
+def start_carrying(network: Any, batches: Any) -> Any:
+    """The state that `network` carries from batch to batch; None where batches do not go on."""
+    return network.start(batches.rows) if getattr(batches, "carries", False) else None
+
+
 def _placed(value: Any, device: torch.device) -> Tensor | None:
     return None if value is None else torch.as_tensor(value).to(device, non_blocking=True)
 
@@ -127,12 +132,17 @@ def accumulate_gradients(
     scored: int,
     smoothing: float = 0.0,
     autocast: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    state: Any = None,
 ) -> Losses:
-    """Run forward and backward over all micro-batches; gradients are those of the mean per token."""
+    """Run forward and backward over all micro-batches; gradients are those of the mean per token.
+
+    `state`: what a model carries from each batch to the next; it is moved on.
+    """
+    carried = {} if state is None else {"state": state}
     total: Tensor | None = None
     for inputs, targets in micro_batches:
         with autocast():
-            logits = forward(**inputs)
+            logits = forward(**inputs, **carried)
         weight = 1.0 / max(scored, 1)
         minimised, true = cross_entropy(logits.float(), targets, smoothing, weight)
         minimised.backward()

@@ -24,6 +24,7 @@ from budgerigar.training.recipe_checks import (
     range_problems,
     text_problems,
     unknown,
+    window_problems,
 )
 from budgerigar.training.recipe_fields import TextRecipe as TextRecipe
 from budgerigar.training.recipe_fields import TrainingRecipe as TrainingRecipe
@@ -106,6 +107,7 @@ def recipe_from_dict(values: Mapping[str, Any], where: str = "recipe") -> Recipe
     problems += text_problems(parts["text"], f"{where}: [text]")
     problems += range_problems(parts["training"], f"{where}: [training]")
     problems += pair_problems(parts["text"], parts["training"], model, where)
+    problems += window_problems(parts["training"], model, where)
     if problems:
         raise UserError(
             "These settings cannot be used:\n" + "\n".join(f"  {problem}" for problem in problems)

@@ -8,6 +8,9 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
+from budgerigar.layers.config import TransformerConfig
+from budgerigar.models.configs import CARRYING
+
 if TYPE_CHECKING:
     from budgerigar.training.recipe_fields import TextRecipe, TrainingRecipe
 
@@ -69,6 +72,7 @@ def _words(hint: Any) -> str:
 # Least value of each number; those that are none or infinite never make sense.
 LEAST: dict[str, float] = {
     "steps": 1, "batch_size": 1, "batch_tokens": 2, "bleu_sentences": 0, "accumulate": 1,
+    "window_length": 1,
     "evaluate_every": 1, "log_every": 1,
     "keep_checkpoints": 1, "patience": 1, "checkpoint_every": 1, "average_count": 1,
     "warmup_steps": 0, "learning_rate": 0, "min_learning_rate": 0, "weight_decay": 0,
@@ -76,8 +80,9 @@ LEAST: dict[str, float] = {
     "muon_weight_decay": 0, "muon_momentum_warmup": 0, "muon_steps": 1, "sample_tokens": 1,
     "sample_every": 0, "evaluation_tokens": 2, "spike": 0, "clip": 0, "seed": 0,
 }  # fmt: skip
-SHARES = ("beta1", "beta2", "muon_momentum", "average_decay", "label_smoothing")
+SHARES = ("beta1", "beta2", "muon_momentum", "average_decay", "label_smoothing", "reset_share")
 MOST_THREADS = 1024  # more than any machine has; beyond it the thread library itself gives up
+DEFAULT_CONTEXT = TransformerConfig.context_length
 MOST_SEED = 2**63 - 1  # what torch's generators take
 
 
@@ -145,6 +150,24 @@ def pair_problems(
         yield f"{where}: [training] schedule = 'vaswani' needs warmup_steps of at least 1"
     if text.vocabulary == "separate" and model.get("shared_embeddings"):
         yield f"{where}: shared_embeddings = true needs vocabulary = 'joint'"
+
+
+def window_problems(
+    training: TrainingRecipe, model: Mapping[str, Any], where: str
+) -> Iterable[str]:
+    """In words, an order of windows that this model cannot learn from, or windows too long for it."""
+    kind = model.get("kind", "transformer")
+    if training.window_order == "streams" and kind not in CARRYING:
+        yield (
+            f"{where}: [training] window_order = 'streams' is for models that carry a state "
+            f"({', '.join(CARRYING)}), not for a {kind}: use shuffled"
+        )
+    asked, most = training.window_length, model.get("context_length", DEFAULT_CONTEXT)
+    if asked is not None and kind == "transformer" and asked > most:
+        yield (
+            f"{where}: [training] window_length = {asked} is more than the model's context_length = "
+            f"{most}"
+        )
 
 
 def column_names(columns: str) -> list[str]:

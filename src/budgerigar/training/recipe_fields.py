@@ -72,8 +72,14 @@ class TrainingRecipe:
     """pairs: most padded tokens of a side per forward pass; takes the place of batch_size"""
     accumulate: int = 1
     """forward passes per step; the loss is averaged over all their tokens"""
-    window_order: Literal["random", "shuffled"] = "shuffled"
-    """random: windows start anywhere (nanoGPT); shuffled: every token once per pass"""
+    window_length: int | None = None
+    """tokens of a training window; None: the model's context_length, 256 for one without. A gradient
+    reaches back no further (truncated back-propagation)"""
+    window_order: Literal["random", "shuffled", "streams"] = "shuffled"
+    """random: windows start anywhere (nanoGPT); shuffled: every token once per pass; streams (models
+    that carry a state): each row reads on where it stopped, its state carried over"""
+    reset_share: float = 0.0
+    """streams: share of the windows that begin without a state, as those of the evaluation do"""
     label_smoothing: float = 0.0
     """share of the target's probability spread over the vocabulary (Szegedy et al. 2016); losses
     shown are the true cross-entropy, smoothed_loss in metrics.jsonl is what is minimised"""

@@ -28,6 +28,7 @@ from budgerigar.training.corpora import (
     gather_corpus,
     make_batches,
     model_config,
+    window_length,
 )
 from budgerigar.training.device import Compute, choose_compute
 from budgerigar.training.fine_tuning import (
@@ -238,7 +239,9 @@ def _train_network(
 
 def fit_context(recipe: Recipe, corpus: Any) -> Recipe:
     """Shrink the context of a recipe to what the text can fill, and say so."""
-    asked = recipe.model_config(corpus.tokenizer.vocab_size).context_length
+    config = recipe.model_config(corpus.tokenizer.vocab_size)
+    limit = getattr(config, "context_length", None)
+    asked = limit or window_length(recipe.training, None)
     longest = corpus.train.n_tokens - 1
     if longest < 1:
         raise UserError(
@@ -247,11 +250,17 @@ def fit_context(recipe: Recipe, corpus: Any) -> Recipe:
         )
     if longest >= asked:
         return recipe
+    what = "context" if limit else "windows"
     progress.note(
-        f"context: {longest} tokens instead of {asked}, because the training text has only "
+        f"{what}: {longest} tokens instead of {asked}, because the training text has only "
         f"{corpus.train.n_tokens} tokens"
     )
-    return recipe.replace(model={"context_length": longest})
+    if limit is None:
+        return recipe.replace(training={"window_length": longest})
+    recipe = recipe.replace(model={"context_length": longest})
+    if (recipe.training.window_length or 0) > longest:
+        recipe = recipe.replace(training={"window_length": None})
+    return recipe
 
 
 def _fix_steps(
