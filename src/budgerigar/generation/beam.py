@@ -107,7 +107,7 @@ def _limit(network: Any, options: TranslationOptions, source: int, prefix: int) 
     """Most tokens of a target, its end included."""
     limit = options.max_length
     if limit is None:
-        limit = source + options.max_extra
+        limit = max(source + options.max_extra, options.min_length + 1)
     limit = max(limit, prefix + 1)
     context = network.context_length
     if context is not None and limit > context:

@@ -120,7 +120,7 @@ class _Search:
         self.n_tokens = 0
         self.attention: Attention | None = None
         if options.coverage_penalty and source is not None:
-            self.attention = Attention(network, source, lengths)
+            self.attention = Attention(network, source, lengths, roots)
 
     # -- one step ------------------------------------------------------------------------------------
     def step(self) -> None:

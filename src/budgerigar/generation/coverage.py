@@ -18,14 +18,16 @@ class Attention:
 
     Of a model with several layers the last but one counts, mean over its heads: the layer that
     aligns best (Garg et al. 2019). It is read through a tap, from any model that names its weights
-    `decoder.<layer>.cross_attention.weights`.
+    `decoder.<layer>.cross_attention.weights`. roots: hypotheses that a source begins with.
     """
 
-    def __init__(self, network: object, source: Tensor, lengths: Tensor | None) -> None:
+    def __init__(
+        self, network: object, source: Tensor, lengths: Tensor | None, roots: int = 1
+    ) -> None:
         depth = getattr(getattr(network, "config", None), "decoder_layers", 1)
         self.name = f"decoder.{max(0, depth - 2)}.cross_attention.weights"
         n, width = source.shape
-        self.received = np.zeros((n, 1, width))  # (B,W,S) float64
+        self.received = np.zeros((n, roots, width))  # (B,W,S) float64
         self.lengths = [width] * n if lengths is None else lengths.tolist()
         self._weights: Tensor | None = None
 

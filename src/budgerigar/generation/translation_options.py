@@ -38,7 +38,8 @@ class TranslationOptions:
     max_length: int | None = None
     """most tokens of a translation, <end> included; None: those of its source plus max_extra"""
     max_extra: int = 50
-    """without max_length: most tokens beyond those of the line's own source"""
+    """without max_length: most tokens beyond those of the line's own source (or as many as min_length
+    asks for)"""
     no_repeat_ngram: int = 0
     """no sequence of so many tokens occurs twice in a translation; 0: they may"""
     temperature: float | None = None
