@@ -106,6 +106,8 @@ def test_the_shortest_length() -> None:
     assert best.log_probability == pytest.approx(math.log(0.1 * 0.1 * 0.9), abs=1e-5)
     with pytest.raises(UserError, match="no room for <end>"):
         run(network, [[1]], min_length=3, max_length=3)
+    ((best,),) = run(network, [[1]], min_length=9, max_extra=0)  # room for what is asked for
+    assert (len(best.ids), best.finished) == (9, True)
 
 
 # -- bans ------------------------------------------------------------------------------------------

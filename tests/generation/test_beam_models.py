@@ -120,6 +120,16 @@ def test_the_batch_is_invisible(name: str, settings: dict[str, int]) -> None:
     assert len({hypotheses[0].ids for hypotheses in found[0]}) > 4
 
 
+@pytest.mark.parametrize("name", ["paper", "gru"])
+def test_samples_may_have_a_coverage_penalty(name: str) -> None:
+    settings = {"temperature": 1.0, "n_best": 3, "max_extra": 3, "length_penalty": "none"}
+    found = run(model(name), sources(5), coverage_penalty=0.5, **settings)
+    assert [len(hypotheses) for hypotheses in found] == [3] * 5
+    costs = [h.log_probability - h.score for hypotheses in found for h in hypotheses]
+    assert min(costs) >= 0
+    assert max(costs) > 0.1
+
+
 @pytest.mark.parametrize("name", DIALS)
 def test_a_tree_gives_what_rows_give(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same search with a row, and a copy of the whole cache, per hypothesis."""

@@ -62,7 +62,8 @@ def search(
         for i in range(n)
     ]
     banned = _forbidden_ids(network, forbidden)
-    order = sorted(range(n), key=lambda i: (limits[i], -len(starts[i])), reverse=True)
+    # sources of like length share a batch; the longest, which need most memory, come first
+    order = sorted(range(n), key=lambda i: (-len(sources[i]) if sources else 0, -limits[i]))
     found: list[list[Hypothesis]] = [[] for _ in range(n)]
     with without_dropout(network):
         for first in range(0, n, options.batch_size):
