@@ -49,8 +49,10 @@ def refuse_translator(model: Model, verb: str) -> None:
 def _role(model: Model) -> str:
     from budgerigar.models.configs import kind_of
 
-    assembly = getattr(model.config, "assembly", None)
-    return "an n-gram" if kind_of(model.config) == "ngram" else f"a {assembly} Transformer"
+    kind = kind_of(model.config)
+    if kind == "transformer":
+        return f"a {model.config.assembly} Transformer"
+    return "an n-gram" if kind == "ngram" else f"a {kind} model"
 
 
 def translation_options(options: Mapping[str, Any]) -> TranslationOptions:

@@ -75,6 +75,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 MODELS = {
     "transformer": "model (a Transformer)",
+    "recurrent": "model (--kind recurrent, as in --recipe rnn, gru or lstm)",
+    "feed-forward": "model (--kind feed-forward, as in the recipe of that name)",
     "ngram": "model (an n-gram, as in --recipe ngram)",
 }
 PAIR_FILES = (
