@@ -216,12 +216,15 @@ def test_mistakes(tmp_path: Path) -> None:
         ({"validation_fraction": 1.0}, "between 0 and 1"),
         ({"vocab_size": 100}, "too small"),
         ({"validation": write(tmp_path, [("", "")], "v")}, "no sentence pair to validate with"),
-        ({"mix": write(tmp_path, [], "m")}, "no sentence pair to mix in"),
+        ({"mix": write(tmp_path, [], "m")}, "nothing to mix in"),
         ({"encoding": "morse"}, "no such encoding"),
     ):
         with pytest.raises(UserError, match=words):
             prepare_pairs(files, cache=tmp_path / "cache", **settings)
-    for pairs, words in (([], "no sentence pair to learn from"), ([("", "")], "1 lines are blank")):
+    for pairs, words in (
+        ([], "no sentence pair to learn from"),
+        ([("", ""), ("x", ""), ("", "y")], r"blank on one side or both \(3\)"),
+    ):
         with pytest.raises(UserError, match=words):
             prepare_pairs(write(tmp_path, pairs), cache=tmp_path / "cache")
     with pytest.raises(UserError, match="no such file"):

@@ -16,6 +16,7 @@ from budgerigar.formats.metrics import read_metrics
 from budgerigar.formats.run import load_model
 from budgerigar.training.corpora import gather_corpus
 from budgerigar.training.given import Given
+from budgerigar.training.pair_corpora import for_other_pairs
 from budgerigar.training.plan import make_plan
 from budgerigar.training.recipe import Recipe, recipe_from_dict
 from budgerigar.training.run import train
@@ -178,12 +179,31 @@ def test_fine_tuning_keeps_vocabularies(
     assert planned.network.config == first.network.config
     with pytest.raises(UserError, match="source language"):
         train(recipe(text={"source_language": "fr"}), **other, start_from=first.folder)
+    swapped = {"source": other["target"], "target": other["source"]}  # by the names b.de and b.en
+    unsaid = recipe(text={"source_language": None, "target_language": None})
+    with pytest.raises(UserError, match=r"'de' as its source language, and this is 'en'"):
+        train(unsaid, **swapped, start_from=first.folder)
     with pytest.raises(UserError, match="kind"):
         train(recipe(model=RNN), **other, start_from=first.folder)
     with pytest.raises(UserError, match="learnt from sentence pairs"):
         train("shakespeare", [files["source"]], start_from=first.folder)
     with pytest.raises(UserError, match="vocabulary cannot be given"):
         train(recipe(), **other, start_from=first.folder, settings={"vocabulary": "separate"})
+
+
+def test_other_pairs_have_languages_of_their_own(files: dict[str, Path]) -> None:
+    """Those of a recipe are its own corpus's: with zh for English, BLEU would cut characters."""
+    asked = recipe(text={"corpus": "multi30k"})
+
+    def languages(*how: Any) -> tuple[Any, Any]:
+        text = for_other_pairs(asked, *how).text
+        return text.source_language, text.target_language
+
+    assert languages(False, None) == languages(False, "multi30k") == ("de", "en")
+    assert languages(True, None) == languages(False, "tatoeba") == (None, None)
+    assert for_other_pairs(recipe(), True, None) == recipe()  # no corpus: said of any pairs
+    found = gather_corpus(for_other_pairs(asked, True, None).text, Given(**files), pairs=True)
+    assert (found.source_language, found.target_language) == ("de", "en")
 
 
 def test_a_plan_for_pairs(files: dict[str, Path]) -> None:

@@ -69,7 +69,8 @@ def train(
     layers = [layer for layer in (settings, more_settings) if layer]
     if resume is not None:
         return _resumed(resume, out, minutes, flat(_nested(layers)), callbacks)
-    base = _resolve(recipe or _recipe_of(corpus, layers), config, layers, corpus)
+    pairs_given = bool(source or target or pairs)
+    base = _resolve(recipe or _recipe_of(corpus, layers), config, layers, corpus, pairs_given)
     paths, chosen = _of_catalogue(corpus) if corpus and base is None else (_paths(files), [])
     parallel: dict[str, Any] = {
         "source": _paths(source),
@@ -139,11 +140,15 @@ def _resolve(
     config: str | Path | None,
     layers: Sequence[Mapping[str, Any]],
     corpus: str | None,
+    pairs_given: bool,
 ) -> Recipe | None:
     """Recipe < config file < settings; None where the plan is to be made from the text."""
+    from budgerigar.training.pair_corpora import for_other_pairs
+
     if recipe is None and config is None:
         return None
     base = recipe if isinstance(recipe, Recipe) else load_recipe(recipe) if recipe else Recipe()
+    base = for_other_pairs(base, pairs_given, corpus)
     chosen = {"text": {"corpus": corpus}} if corpus else None
     return override(base, config, *layers, chosen)
 

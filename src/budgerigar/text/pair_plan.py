@@ -62,8 +62,10 @@ class PairPlan:
         keys = sentence_keys(self._read(self.train, "reading", counts))
         self._counts["train"] = counts
         if not len(keys):
-            lines = f" Its {counts.blank_both:,} lines are blank." if counts.blank_both else ""
-            raise UserError(f"{self.name} holds no sentence pair to learn from.{lines}")
+            blank = ("blank source", "blank target", "blank pair")
+            n = counts.blank_both + sum(map(counts.times, blank))
+            lines = f" Every line is blank on one side or both ({n:,})." if n else ""
+            raise UserError(f"no sentence pair to learn from in {self.name}.{lines}")
         return keys
 
     @cached_property
@@ -74,7 +76,7 @@ class PairPlan:
         keys = sentence_keys(self._read(self.validation, "reading", counts))
         self._counts["validation"] = counts
         if not len(keys):
-            raise UserError(f"{_name(self.validation)} holds no sentence pair to validate with.")
+            raise UserError(f"no sentence pair to validate with in {_name(self.validation)}.")
         return keys
 
     @cached_property
@@ -127,7 +129,7 @@ class PairPlan:
         keys = sentence_keys(self._read(self.mix, "reading", counts))
         self._counts["mix"] = counts
         if not len(keys):
-            raise UserError(f"{_name(self.mix)} holds no sentence pair to mix in.")
+            raise UserError(f"nothing to mix in: no sentence pair in {_name(self.mix)}.")
         return ~_shares(keys, self._held_out_keys)
 
     @property

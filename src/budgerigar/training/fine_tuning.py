@@ -64,13 +64,20 @@ def check_fits(base: Loaded, recipe: Recipe) -> None:
             f"{base.folder} is of kind {base.config['kind']}, and the recipe is for {recipe.kind}: "
             "weights fit their own kind of model only. Choose a recipe of that kind, or leave it out."
         )
+    if recipe.reads_pairs:
+        _check_languages(base, recipe.text)
+
+
+def _check_languages(base: Loaded, found: Any) -> None:
+    """`found`: what says the languages, a recipe's `[text]` or a corpus."""
     for side in ("source_language", "target_language"):
-        had, asked = base.config["text"].get(side), getattr(recipe.text, side)
-        if recipe.reads_pairs and had and asked and had != asked:
+        had, asked = base.config["text"].get(side), getattr(found, side)
+        if had and asked and had != asked:
             raise UserError(
-                f"{base.folder} has {had!r} as its {side.replace('_', ' ')}, and {asked!r} is asked "
-                f"for. Its vocabulary and weights know no {asked}: leave --from out to train a new "
-                "model."
+                f"{base.folder} has {had!r} as its {side.replace('_', ' ')}, and this is {asked!r}, as "
+                "asked for or by the names of the files. It has learnt to translate from and into its "
+                "own languages only: leave --from out to train a new model (or, where the names "
+                f"mislead, give --{side.replace('_', '-')} {had})."
             )
 
 
@@ -88,6 +95,7 @@ def continue_from(recipe: Recipe, corpus: Any, base: Loaded) -> tuple[Recipe, An
     pairs = [(corpus.tokenizer, base.tokenizer)]
     if recipe.reads_pairs:
         pairs.append((corpus.source_tokenizer, base.source_tokenizer))
+        _check_languages(base, corpus)
     if any(one.fingerprint != other.fingerprint for one, other in pairs):
         raise UserError(
             f"The corpus was prepared with another tokenizer than that of {base.folder}, whose "

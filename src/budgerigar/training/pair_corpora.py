@@ -14,6 +14,15 @@ from budgerigar.training.recipe_checks import column_names
 STORIES = "stories"
 
 
+def for_other_pairs(recipe: Recipe, given: bool, corpus: str | None) -> Recipe:
+    """`recipe` without languages where these are its own corpus's and it is to learn from other pairs:
+    files that were `given`, or the corpus of this name. These have their own languages."""
+    own = recipe.text.corpus
+    if not recipe.reads_pairs or own is None or not (given or corpus not in (None, own)):
+        return recipe
+    return recipe.replace(text={"source_language": None, "target_language": None})
+
+
 def gather_pairs(
     text: TextRecipe, given: Given, tokenizer: Any = None, source_tokenizer: Any = None
 ) -> Any:
@@ -37,8 +46,9 @@ def gather_pairs(
         "source_language": text.source_language,
         "target_language": text.target_language,
     }
-    options = _options(text, tokenizer, source_tokenizer) | languages
     columns = _columns(text)
+    files = given.training_pairs(columns)
+    options = _options(text, tokenizer, source_tokenizer, files) | languages
     if given.text_files:
         raise UserError(
             f"{given.text_files[0]} is one text, and this model learns from sentence pairs. Give "
@@ -47,7 +57,7 @@ def gather_pairs(
     if given:
         validation = given.validation_split(columns) or _validation_file(text, columns)
         return prepare_pairs(
-            given.training_pairs(columns),
+            files,
             validation=validation,
             validation_fraction=text.validation_fraction,
             **options,
@@ -70,8 +80,9 @@ def gather_pairs(
     )
 
 
-def _options(text: TextRecipe, tokenizer: Any, source_tokenizer: Any) -> dict[str, Any]:
+def _options(text: TextRecipe, tokenizer: Any, source_tokenizer: Any, files: Any) -> dict[str, Any]:
     """What preparing files and lists have in common: tokenizers, and how text is read."""
+    from budgerigar.text.pair_catalogue import guess_languages
     from budgerigar.text.pair_corpus import find_pairs
 
     separate = text.vocabulary == "separate"
@@ -89,7 +100,8 @@ def _options(text: TextRecipe, tokenizer: Any, source_tokenizer: Any) -> dict[st
         options |= {"tokenizer": tokenizer, "vocab_size": None, "source_vocab_size": None}
         options["source_tokenizer"] = source_tokenizer if separate else None
     if text.mix:
-        languages = (text.source_language, text.target_language)
+        guessed = guess_languages(files)  # what is mixed in goes the same way
+        languages = (text.source_language or guessed[0], text.target_language or guessed[1])
         options["mix"] = find_pairs(text.mix, *languages, columns=_columns(text))
     return options
 

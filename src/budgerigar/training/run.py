@@ -40,6 +40,7 @@ from budgerigar.training.fine_tuning import (
 from budgerigar.training.finish import TrainedRun, compared, make_loop, run_loop
 from budgerigar.training.given import Given, Paths
 from budgerigar.training.memory import check_memory
+from budgerigar.training.pair_corpora import for_other_pairs
 from budgerigar.training.plan import make_plan
 from budgerigar.training.plan_parts import Plan
 from budgerigar.training.recipe import (
@@ -127,7 +128,10 @@ def _start(
         plan = _planned(given, corpus, minutes, settings, base)
         recipe, corpus = plan.recipe, plan.corpus
     else:
-        recipe = override(_as_recipe(recipe), settings)
+        if not isinstance(recipe, Recipe):
+            asked = flat(settings).get("corpus")
+            recipe = for_other_pairs(load_recipe(recipe), given.has_pairs, asked)
+        recipe = override(recipe, settings)
         refuse_untrainable(recipe, given)
         if minutes is not None:
             recipe = recipe.replace(training={"minutes": minutes, "steps": None})
@@ -158,10 +162,6 @@ def _budget(
     minutes = minutes if minutes is not None else asked
     recipe_from_dict({"training": {"minutes": minutes}}, "settings")  # refuses what is no time
     return (None if "steps" in flat(changes) else minutes), changes
-
-
-def _as_recipe(recipe: Recipe | str | Path) -> Recipe:
-    return recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
 
 
 def _planned(
