@@ -10,6 +10,7 @@ from budgerigar.layers.config import TransformerConfig
 from budgerigar.layers.settings import build, plain, type_problems
 from budgerigar.models.ancestor_configs import FeedForwardConfig, RecurrentConfig
 from budgerigar.models.rnn_config import RnnEncoderDecoderConfig
+from budgerigar.models.word_vectors_config import WordVectorsConfig
 
 Smoothing = Literal["kneser-ney", "witten-bell"]
 
@@ -49,7 +50,12 @@ class NgramConfig:
 
 
 ModelConfig = (
-    TransformerConfig | RnnEncoderDecoderConfig | RecurrentConfig | FeedForwardConfig | NgramConfig
+    TransformerConfig
+    | RnnEncoderDecoderConfig
+    | RecurrentConfig
+    | FeedForwardConfig
+    | NgramConfig
+    | WordVectorsConfig
 )
 
 KINDS: dict[str, type[ModelConfig]] = {
@@ -58,6 +64,7 @@ KINDS: dict[str, type[ModelConfig]] = {
     "feed-forward": FeedForwardConfig,
     "rnn-encoder-decoder": RnnEncoderDecoderConfig,
     "ngram": NgramConfig,
+    "word-vectors": WordVectorsConfig,
 }
 
 CARRYING = ("recurrent", "feed-forward")
