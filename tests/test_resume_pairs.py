@@ -94,6 +94,19 @@ def test_a_branch_is_the_run_that_was_asked_for_its_length(
     assert "trunk-00000014" in {p.name for p in (tmp_path / "branch" / "checkpoints").iterdir()}
 
 
+def test_a_trunk_is_kept_after_a_kill_right_before_it(
+    tmp_path: Path, files: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_args: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("budgerigar.training.loop.keep_trunk", killed)
+        start(files, tmp_path / "run", {}, steps=4, bleu_sentences=0, best_by="loss")
+    train(resume=tmp_path / "run")
+    assert (tmp_path / "run" / "checkpoints" / "trunk-00000003" / "state.json").is_file()
+
+
 def test_what_cannot_branch_is_said(tmp_path: Path, files: dict[str, Path]) -> None:
     start(files, tmp_path / "run", {}, steps=12)
     with pytest.raises(UserError, match="at least 12 steps"):

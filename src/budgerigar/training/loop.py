@@ -16,7 +16,12 @@ import torch
 from torch import Tensor, nn
 
 from budgerigar import progress
-from budgerigar.formats.checkpoints import Checkpoint, keep_trunk, write_checkpoint
+from budgerigar.formats.checkpoints import (
+    Checkpoint,
+    keep_trunk,
+    trunk_checkpoint,
+    write_checkpoint,
+)
 from budgerigar.formats.metrics import MetricsFile
 from budgerigar.formats.run import RunFolder
 from budgerigar.formats.tensors import load_network_tensors, network_tensors
@@ -103,6 +108,8 @@ class Loop:
                 job.advance(standing.step)
                 if self._last_checkpoint is None:
                     self.save()
+                elif standing.step == self.trunk_step and not trunk_checkpoint(self.folder.path):
+                    keep_trunk(self.folder.path, standing.step)  # killed before that was done
                 self.network.train()
                 while standing.step < standing.total_steps and not standing.finished:
                     self._one_step(stop)
