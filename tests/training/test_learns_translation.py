@@ -123,7 +123,7 @@ def test_a_transformer_learns_to_copy_short_lines(tmp_path: Path) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("task", TASKS)
 def test_a_transformer_learns(task: str, tmp_path: Path) -> None:
-    bleu, exact = learnt(task, tmp_path, TRANSFORMER, longest=10, steps=700)
+    bleu, exact = learnt(task, tmp_path, TRANSFORMER, longest=10, steps=600)
     assert bleu >= 98
     assert exact >= 0.95
 
@@ -132,6 +132,6 @@ def test_a_transformer_learns(task: str, tmp_path: Path) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("task", ["copy", "reverse"])
 def test_a_recurrent_network_with_attention_learns(task: str, tmp_path: Path) -> None:
-    bleu, exact = learnt(task, tmp_path, RNN, longest=10, steps=500)
+    bleu, exact = learnt(task, tmp_path, RNN, longest=10, steps=450)
     assert bleu >= 98
     assert exact >= 0.95
