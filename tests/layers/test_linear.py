@@ -29,7 +29,7 @@ def test_training_and_small_matrices_take_the_usual_way(monkeypatch: pytest.Monk
     product(row, large)
     with torch.no_grad():
         product(row, small)
-        product(torch.randn(5, 512), large)
+        product(torch.randn(linear.FEW_ROWS + 1, 512), large)
         product(row.double(), large.double())
         with torch.autocast("cpu", dtype=torch.bfloat16):
             product(row, large)
