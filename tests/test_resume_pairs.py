@@ -100,9 +100,10 @@ def test_a_trunk_is_kept_after_a_kill_right_before_it(
     def killed(*_args: Any) -> None:
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr("budgerigar.training.loop.keep_trunk", killed)
+    monkeypatch.setattr("budgerigar.training.loop.keep_trunk", killed)
+    with pytest.raises(KeyboardInterrupt):
         start(files, tmp_path / "run", {}, steps=4, bleu_sentences=0, best_by="loss")
+    monkeypatch.undo()
     train(resume=tmp_path / "run")
     assert (tmp_path / "run" / "checkpoints" / "trunk-00000003" / "state.json").is_file()
 
