@@ -65,9 +65,12 @@ def _run_card(name: str) -> Card:
         training |= _pairs_facts(text)
     if measured:
         best = min(measured, key=lambda row: float(row["loss"]))
-        training["validation_nats_per_token"] = round(float(best["loss"]), 4)
-        training["validation_bits_per_byte"] = round(float(best["bits_per_byte"]), 4)
-        training["at_step"] = best["step"]
+        if settings["kind"] == "word-vectors":
+            training["validation_nats_per_pair"] = round(float(measured[-1]["loss"]), 4)
+        else:
+            training["validation_nats_per_token"] = round(float(best["loss"]), 4)
+            training["validation_bits_per_byte"] = round(float(best["bits_per_byte"]), 4)
+            training["at_step"] = best["step"]
         scores = [float(row["bleu"]) for row in measured if row.get("bleu") is not None]
         if scores:
             training["validation_bleu_greedy_in_passing"] = round(max(scores), 2)
@@ -105,6 +108,9 @@ def _recipe_card(name: str, vocab_size: int | None) -> Card:
     found = card_of(recipe.model_config(size, **changes), name, notes=notes)
     if recipe.kind == "ngram":  # counted, not trained
         return found
+    if recipe.kind == "word-vectors":
+        used = ("epochs", "learning_rate")
+        return _with_training(found, {name: getattr(recipe.training, name) for name in used})
     batch = "batch_tokens" if recipe.reads_pairs else "batch_size"
     names = ("steps", "minutes", "optimizer", batch, "learning_rate")
     return _with_training(found, {name: getattr(recipe.training, name) for name in names})

@@ -78,8 +78,7 @@ def evaluate_model(
             need_translator(model, "be evaluated on sentence pairs")
         from budgerigar.evaluation import evaluate
 
-        store = _file_store(model, Path(file), encoding) if file else _validation(model).validation
-        return evaluate(model.network, store, streaming=streaming)
+        return evaluate(model.network, text_store(model, file, encoding), streaming=streaming)
     if file:
         raise UserError(
             f"{model.name} translates: it is evaluated on a source and its translation "
@@ -88,6 +87,11 @@ def evaluate_model(
     if streaming:
         raise UserError("streaming is for running text; sentence pairs are read one by one")
     return _pair_losses(model, list(_sentences(model, files, encoding)[0]))
+
+
+def text_store(model: Model, file: str | Path | None, encoding: str | None = None) -> Any:
+    """The tokens of a text: `file`, or the run's validation text."""
+    return _file_store(model, Path(file), encoding) if file else _validation(model).validation
 
 
 def _pair_losses(model: Model, pairs: list[tuple[str, str]]) -> Evaluation:

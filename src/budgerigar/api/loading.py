@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 
 from budgerigar.api.model import Model
+from budgerigar.api.vectors import model_of
 from budgerigar.errors import UserError
 
 
@@ -23,14 +24,7 @@ def load(
     if isinstance(threads, int):
         torch.set_num_threads(threads)
     loaded = load_model(path, device=choose_device(device))
-    return Model(
-        loaded.network,
-        loaded.tokenizer,
-        loaded.config,
-        loaded.recipe,
-        loaded.folder,
-        getattr(loaded, "source_tokenizer", None),
-    )
+    return model_of(loaded, loaded.config, loaded.recipe)
 
 
 def choose_device(name: str) -> str:

@@ -22,6 +22,7 @@ from budgerigar.api.pairs import (
     source_inputs,
     trace_pair,
 )
+from budgerigar.api.roles import need_vectors
 from budgerigar.api.score import Score
 from budgerigar.api.translation import (
     Files,
@@ -75,6 +76,9 @@ class Model:
             return "{} + {} layers".format(*(depth or shape.n_layers for depth in depths))
         n_layers = self.config.n_layers
         return f"{n_layers} layer{'s' if n_layers > 1 else ''}"
+
+    role = "text"
+    """it predicts text; "vectors": word vectors, which have neighbours instead"""
 
     @property
     def name(self) -> str:
@@ -293,6 +297,15 @@ class Model:
             bootstrap=bootstrap,
             options=translation_options(options),
         )
+
+    # -- word vectors ------------------------------------------------------------------------------
+    def neighbours(self, word: str, k: int = 10) -> list[tuple[str, float]]:
+        """The words whose vectors are nearest: (word, cosine). See `api.vectors`."""
+        need_vectors(self, "give neighbours")
+
+    def analogy(self, a: str, b: str, c: str, k: int = 10) -> list[tuple[str, float]]:
+        """What is to `c` as `b` is to `a`: (word, cosine), best first. See `api.vectors`."""
+        need_vectors(self, "complete an analogy")
 
     # -- looking -----------------------------------------------------------------------------------
     def trace(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from budgerigar.api.data import get
 from budgerigar.api.model import Model
 from budgerigar.api.translation import Files, several
+from budgerigar.api.vectors import model_of
 from budgerigar.errors import UserError
 from budgerigar.training.recipe import Recipe, flat, load_recipe, override
 
@@ -169,12 +170,5 @@ def _run_of(done: TrainedRun) -> Run:
     from budgerigar.formats.run import RunFolder
 
     run = RunFolder.open(done.folder)
-    model = Model(
-        done.network,
-        done.tokenizer,
-        run.config(),
-        run.recipe(),
-        done.folder,
-        getattr(done, "source_tokenizer", None),
-    )
+    model = model_of(done, run.config(), run.recipe())
     return Run(model, done.report, done.folder)

@@ -28,6 +28,8 @@ def translates(network: Any) -> bool:
 
 def need_translator(model: Model, verb: str = "translate") -> None:
     """`UserError` unless the model translates; `verb` is what was asked for."""
+    if getattr(model, "role", "text") == "vectors":
+        model.translate("")  # says what word vectors can
     if not translates(model.network):
         raise UserError(
             f"{model.name} is {_role(model)}: it continues a text and reads no source, so it cannot "

@@ -2,7 +2,7 @@
 
 The loss that was trained, on a text that was not: nats per true pair. Nothing is drawn anew: windows
 count by how likely they are (a word d places away by the share of windows that reach it), noise are
-the words in the middle of each of 1,024 equal shares of its distribution, and the text is thinned
+the words in the middle of each of 512 equal shares of its distribution, and the text is thinned
 out with a fixed seed. The figure compares models of one vocabulary and one number of `negatives`, and
 nothing else: these models predict no text, so there are no bits per byte.
 
@@ -24,8 +24,8 @@ from budgerigar.errors import UserError
 from budgerigar.models.word_vectors import WordVectors
 from budgerigar.text.word_text import WordText, keep_shares, noise_distribution, thin_out
 
-MOST_WORDS = 200_000  # of a text that are looked at
-NOISE_WORDS = 1024
+MOST_WORDS = 100_000  # of a text that are looked at
+NOISE_WORDS = 512
 SEED = 0  # of the thinning-out
 _CHUNK = 1 << 14  # pairs at a time
 
@@ -75,9 +75,7 @@ def evaluate_vectors(model: WordVectors, text: WordText) -> VectorEvaluation:
     by_noise = config.negatives * float(softplus(known[noise]).mean())
     pairs = total = frequent = 0.0
     step = _skip_gram if config.method == "skip-gram" else _cbow
-    for predicting, predicted, weights in step(model, thinned):
-        scores = (predicting * model.outputs[predicted]).sum(1).double()
-        against = softplus(predicting @ model.outputs[noise].T).mean(1).double()
+    for scores, against, predicted, weights in step(model, thinned, noise):
         total += float((weights * (softplus(-scores) + config.negatives * against)).sum())
         frequent += float((weights * softplus(-known[predicted])).sum())
         pairs += float(weights.sum())
@@ -96,24 +94,34 @@ def evaluate_vectors(model: WordVectors, text: WordText) -> VectorEvaluation:
     )
 
 
-Parts = Iterator[tuple[Tensor, Tensor, Tensor]]
+Parts = Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]
 
 
-def _skip_gram(model: WordVectors, text: WordText) -> Parts:
-    """(vectors that predict (P, D), rows predicted (P,), weights (P,)) in chunks."""
+def _against(predicting: Tensor, noise_vectors: Tensor) -> Tensor:
+    """Mean loss of vectors (P, D) against noise words (M, D), float64 (P,)."""
+    parts = predicting.split(_CHUNK)
+    return torch.cat([softplus(part @ noise_vectors.T).mean(1) for part in parts]).double()
+
+
+def _skip_gram(model: WordVectors, text: WordText, noise: Tensor) -> Parts:
+    """(scores, losses against noise, rows predicted, weights), each (P,), in chunks."""
     window = model.config.window
-    words = torch.from_numpy(text.words.astype(np.int64))
+    distinct, words = np.unique(text.words.astype(np.int64), return_inverse=True)
+    row, number = torch.from_numpy(distinct), torch.from_numpy(words)
+    against = _against(model.inputs[row], model.outputs[noise]) if len(row) else torch.zeros(0)
     documents = torch.from_numpy(text.documents)
-    for distance in range(1, window + 1):
-        left = torch.nonzero(documents[distance:] == documents[:-distance])[:, 0]
+    for distance in range(1, min(window, len(words) - 1) + 1):
+        near = torch.nonzero(documents[distance:] == documents[:-distance])[:, 0]
         share = (window - distance + 1) / window
-        for places in left.split(_CHUNK):
+        for places in near.split(_CHUNK):
+            weights = torch.full((len(places),), share, dtype=torch.float64)
             for centre, other in ((places, places + distance), (places + distance, places)):
-                weights = torch.full((len(places),), share, dtype=torch.float64)
-                yield model.inputs[words[centre]], words[other], weights
+                centres, predicted = number[centre], row[number[other]]
+                scores = (model.inputs[row[centres]] * model.outputs[predicted]).sum(1).double()
+                yield scores, against[centres], predicted, weights
 
 
-def _cbow(model: WordVectors, text: WordText) -> Parts:
+def _cbow(model: WordVectors, text: WordText, noise: Tensor) -> Parts:
     """The same for CBOW, where a pair is a place with the mean of the words around it."""
     window = model.config.window
     words = torch.from_numpy(text.words.astype(np.int64))
@@ -129,5 +137,6 @@ def _cbow(model: WordVectors, text: WordText) -> Parts:
                 same = (inside & (documents[other] == documents[places])).float()
                 summed += same[:, None] * model.inputs[words[other]]
                 many += same
-            weights = (many > 0).double() / window
-            yield summed / many.clamp(min=1)[:, None], words[places], weights
+            mean, predicted = summed / many.clamp(min=1)[:, None], words[places]
+            scores = (mean * model.outputs[predicted]).sum(1).double()
+            yield scores, _against(mean, model.outputs[noise]), predicted, (many > 0) / window

@@ -27,6 +27,7 @@ from budgerigar.formats.tensors import (
     write_tensors,
 )
 from budgerigar.models.configs import NgramConfig, config_from_dict, config_to_dict
+from budgerigar.models.word_vectors_config import WordVectorsConfig
 
 FORMAT_VERSION = 1
 SOURCE_PREFIX = "source_"  # of the files of a source's own tokenizer
@@ -285,6 +286,10 @@ def load_network(folder: Path, config: dict[str, Any], device: str = "cpu") -> A
 
         arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
         return NgramModel.from_tensors(arrays, model_config)
+    if isinstance(model_config, WordVectorsConfig):
+        from budgerigar.models.word_vectors import WordVectors
+
+        return WordVectors.from_tensors(tensors, model_config)
     network = models.build(model_config, seed=0)
     load_network_tensors(network, tensors, path)
     return network.to(device).eval()

@@ -16,6 +16,7 @@ from budgerigar.models.card_words import in_words, quantity
 from budgerigar.models.configs import ModelConfig, NgramConfig
 from budgerigar.models.papers import paper
 from budgerigar.models.rnn_config import RnnEncoderDecoderConfig
+from budgerigar.models.word_vectors_config import WordVectorsConfig
 
 _PAIR_FLOPS = "FLOPs: for a pair of a source and a target token, both sides full"
 
@@ -61,6 +62,8 @@ def card(
     config.validate()
     if isinstance(config, NgramConfig):
         return _ngram_card(config, name, notes)
+    if isinstance(config, WordVectorsConfig):
+        return _vectors_card(config, name, notes)
     if isinstance(config, RnnEncoderDecoderConfig):
         facts, words = rnn_card.sections(config, batch_size), rnn_card.in_words(config)
         return Card(name or "rnn-encoder-decoder", words, facts, [*notes, _PAIR_FLOPS])
@@ -166,3 +169,23 @@ def _ngram_card(config: NgramConfig, name: str, notes: tuple[str, ...]) -> Card:
     ]
     facts = {"sizes": {"order": n, "vocab_size": config.vocab_size}}
     return Card(name or "n-gram", words, facts, list(notes))
+
+
+def _vectors_card(config: WordVectorsConfig, name: str, notes: tuple[str, ...]) -> Card:
+    skip = config.method == "skip-gram"
+    what = "the words around it from a word" if skip else "a word from the mean of those around it"
+    most = 2 * config.d_embedding * config.vocab_size
+    words = [
+        f"Word vectors, {config.method}: learnt by telling {what} (up to {config.window} to each "
+        f"side), each against {config.negatives} noise words.",
+        "They say which words are alike, and predict no text.",
+        "A word has two vectors, as what predicts and as what is predicted; the first is used.",
+    ]
+    sizes = {"d_embedding": config.d_embedding, "window": config.window}
+    sizes |= {"negatives": config.negatives, "vocab_size": config.vocab_size}
+    facts: dict[str, dict[str, Any]] = {
+        "sizes": sizes,
+        "parameters": {"at_most": most},
+        "memory": {"weights_bytes_at_most": 4 * most},
+    }
+    return Card(name or "word-vectors", words, facts, list(notes))

@@ -128,22 +128,30 @@ class WordVectors:
         return self.nearest(unit[b] - unit[a] + unit[c], k, [a, b, c])
 
 
-def block_gradients(
-    x: Tensor, y: Tensor, positives: Tensor, noise: Tensor, mixing: Tensor | None = None
+def learn_block(
+    x: Tensor,
+    y: Tensor,
+    positives: Tensor,
+    noise: Tensor,
+    rate: float,
+    mixing: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Negative sampling on all pairs of a block at once, exactly.
+    """One step of gradient descent on all pairs of a block at once, exactly.
 
     x (A,D), y (O,D): input and output vectors. What predicts is h = x, or mixing (L,A) @ x (CBOW: the
     mean of the words around each place). positives, noise (A or L, O): how often each of these
     meets each output word as a true pair and, by weight, as noise.
 
-    -> scores h @ y.T, and the gradients of the summed loss (see `block_loss`) by x and y.
+    -> x and y less `rate` times the gradients of the summed loss (`block_loss`); scores h @ y.T.
     """
     h = x if mixing is None else mixing @ x
     scores = h @ y.T
-    error = torch.sigmoid(scores).mul_(positives + noise).sub_(positives)
-    by_h = error @ y
-    return scores, by_h if mixing is None else mixing.T @ by_h, error.T @ h
+    error = torch.sigmoid(scores).mul_(positives + noise).sub_(positives)  # by each score
+    if mixing is None:
+        new_x = torch.addmm(x, error, y, alpha=-rate)
+    else:
+        new_x = torch.addmm(x, mixing.T, error @ y, alpha=-rate)
+    return new_x, torch.addmm(y, error.T, h, alpha=-rate), scores
 
 
 def block_loss(scores: Tensor, positives: Tensor, noise: Tensor) -> Tensor:

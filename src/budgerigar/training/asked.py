@@ -9,7 +9,7 @@ from typing import Any
 from budgerigar.errors import UserError
 from budgerigar.layers.config import TransformerConfig
 from budgerigar.training.given import Given
-from budgerigar.training.recipe import Recipe
+from budgerigar.training.recipe import Recipe, TrainingRecipe
 
 # Settings that matter only beside another one: (names, that setting, its values, in words).
 ONLY_WITH: tuple[tuple[str, str, tuple[Any, ...], str], ...] = (
@@ -44,6 +44,9 @@ TEXTS_ONLY = (
     "batch_size window_length window_order reset_share documents evaluation_tokens sample_tokens "
     "baselines"
 )
+
+# Settings of training that word vectors heed.
+BY_VECTORS = ("epochs", "minutes", "learning_rate", "min_learning_rate", "seed", "keep_checkpoints")
 
 
 def refuse_untrainable(recipe: Recipe, given: Given | None = None) -> None:
@@ -87,6 +90,13 @@ def without_effect(recipe: Recipe, given: Iterable[str], has_files: bool) -> lis
     if has_files or recipe.text.corpus != "stories":
         stories = [n for n in ("n_stories", "language", "filler_words", "n_pairs") if n in names]
         remarks += [_remark(name, "the corpus stories") for name in stories]
+    if recipe.kind == "word-vectors":
+        networks = [f.name for f in dataclasses.fields(TrainingRecipe) if f.name not in BY_VECTORS]
+        remarks += [_remark(n, "models that predict a text") for n in networks if n in names]
+        remarks += [_remark(n, "pairs") for n in PAIRS_ONLY.split() if n in names - set(networks)]
+        return remarks
+    if "epochs" in names:
+        remarks.append(_remark("epochs", "word vectors; this model counts --steps or --minutes"))
     others, words = (TEXTS_ONLY, "running text") if recipe.reads_pairs else (PAIRS_ONLY, "pairs")
     remarks += [_remark(name, words) for name in others.split() if name in names]
     return remarks

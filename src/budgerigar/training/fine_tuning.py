@@ -22,6 +22,11 @@ def load_base(path: Path, settings: Mapping[str, Any]) -> Loaded:
             f"{path} is an n-gram: it was counted, not trained, so there are no weights to start "
             "from."
         )
+    if base.config["kind"] == "word-vectors":
+        raise UserError(
+            f"{path} holds word vectors, which are no network to train further. A model can begin "
+            f"its embedding with them: --embedding-from {path}"
+        )
     kept = dict.fromkeys(settings_of(base.config["kind"])) | dict(base.config["model"])
     kept |= _vocabulary_of(base)
     clash = [n for n, v in flat(settings).items() if n in kept and v not in (kept[n], "auto")]

@@ -71,7 +71,7 @@ def _words(hint: Any) -> str:
 
 # Least value of each number; those that are none or infinite never make sense.
 LEAST: dict[str, float] = {
-    "steps": 1, "batch_size": 1, "batch_tokens": 2, "bleu_sentences": 0, "accumulate": 1,
+    "steps": 1, "epochs": 1, "batch_size": 1, "batch_tokens": 2, "bleu_sentences": 0, "accumulate": 1,
     "window_length": 1,
     "evaluate_every": 1, "log_every": 1,
     "keep_checkpoints": 1, "patience": 1, "checkpoint_every": 1, "average_count": 1,

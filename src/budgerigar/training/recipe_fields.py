@@ -66,6 +66,8 @@ class TrainingRecipe:
     """optimizer steps; None: as many as fit into `minutes`"""
     minutes: float | None = None
     """time budget; some steps are measured, the number of steps is fixed once and stored"""
+    epochs: int = 5
+    """word vectors: passes over the text, instead of steps"""
     batch_size: int = 12
     """windows per forward pass; tokens per step = batch_size x accumulate x context_length"""
     batch_tokens: int = 4096
@@ -85,6 +87,8 @@ class TrainingRecipe:
     shown are the true cross-entropy, smoothed_loss in metrics.jsonl is what is minimised"""
     seed: int = 1
     """seed of initialisation, data order, dropout and samples, each with its own generator"""
+    embedding_from: str | None = None
+    """a run of word vectors, as wide as this model's embedding, to begin the embedding with"""
 
     optimizer: Literal["adamw", "muon"] = "adamw"
     """adamw (Loshchilov & Hutter 2019) for all, or muon (Jordan 2024) for the hidden matrices"""

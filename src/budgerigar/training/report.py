@@ -20,6 +20,7 @@ from budgerigar.models.configs import config_from_dict
 from budgerigar.training.curve import curve_svg
 from budgerigar.training.given import command_words
 from budgerigar.training.report_pairs import alignment_map, bleu_curve, translations_table
+from budgerigar.training.report_vectors import losses_table, neighbours_table
 
 STYLE = """
 :root { color-scheme: light dark }
@@ -50,7 +51,10 @@ def report_html(
     run = RunFolder.open(folder)
     config, recipe = run.config(), run.recipe() or {}
     entries = read_metrics(run.metrics_path)
-    if config["text"].get("pairs"):
+    vectors = config["kind"] == "word-vectors"
+    if vectors:
+        written = [neighbours_table(entries)]
+    elif config["text"].get("pairs"):
         written = [
             translations_table(entries),
             alignment_map(network, tokenizer, source_tokenizer, entries),
@@ -60,9 +64,9 @@ def report_html(
     parts = [
         _head(folder, config, recipe),
         _warnings(entries),
-        _curve(entries),
+        _curve(entries, "loss, nats per pair" if vectors else "loss, nats per token"),
         bleu_curve(entries),
-        _numbers(entries),
+        losses_table(entries) if vectors else _numbers(entries),
         *written,
         _card(folder, config),
         _text_notes(config),
@@ -142,12 +146,12 @@ def _baselines(entries: Sequence[dict[str, Any]]) -> dict[str, float]:
     return next((dict(e["losses"]) for e in entries if e["kind"] == "baselines"), {})
 
 
-def _curve(entries: Sequence[dict[str, Any]]) -> str:
+def _curve(entries: Sequence[dict[str, Any]], axis: str) -> str:
     training = [(e["step"], float(e["loss"])) for e in entries if e["kind"] == "step"]
     held_out = [(e["step"], float(e["loss"])) for e in entries if e["kind"] == "evaluation"]
     if len(training) + len(held_out) < 2:
         return ""
-    return "<h2>Loss</h2>\n" + curve_svg(training, held_out, _baselines(entries))
+    return "<h2>Loss</h2>\n" + curve_svg(training, held_out, _baselines(entries), axis)
 
 
 def _numbers(entries: Sequence[dict[str, Any]]) -> str:

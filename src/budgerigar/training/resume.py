@@ -20,6 +20,7 @@ from budgerigar.training.device import Compute, choose_compute
 from budgerigar.training.finish import TrainedRun, compared, make_loop, run_loop
 from budgerigar.training.recipe import Recipe, override, recipe_from_dict, to_toml
 from budgerigar.training.timing import settle_threads
+from budgerigar.training.word_vector_runs import resume_vectors
 
 # What may differ when a run goes on; anything else would make it another run.
 CHANGEABLE = (
@@ -44,6 +45,8 @@ def resume_run(
         if corpus is None:
             corpus = corpus_of_run(recipe, text, path, *load_tokenizers(path))
         check_same_corpus(corpus, text, path)
+        if recipe.kind == "word-vectors":
+            return resume_vectors(folder, recipe, corpus, checkpoint)
         network = models.build(config_from_dict(config["model"]), seed=recipe.training.seed)
         if checkpoint is None and config.get("started_from"):
             network = load_model(config["started_from"]).network

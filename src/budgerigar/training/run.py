@@ -12,6 +12,7 @@ from torch import nn
 
 from budgerigar import progress
 from budgerigar.errors import UserError
+from budgerigar.formats.embeddings import begin_embedding
 from budgerigar.formats.metrics import append_metrics
 from budgerigar.formats.run import (
     RUNS,
@@ -54,6 +55,9 @@ from budgerigar.training.recipe import (
 from budgerigar.training.report import write_report
 from budgerigar.training.resume import resume_run
 from budgerigar.training.timing import SHARE_FOR_STEPS, settle_threads, steps_for_minutes
+from budgerigar.training.word_vector_runs import settle_tokenizer, train_vectors
+
+VECTORS = "word-vectors"
 
 
 def train(
@@ -124,6 +128,8 @@ def _start(
     minutes, settings = _budget(minutes, settings)
     base = None if start_from is None else load_base(resolve_run(start_from), settings)
     plan: Plan | None = None
+    if recipe is None and flat(settings).get("kind") == VECTORS:
+        recipe = VECTORS  # nothing to plan: the recipe fits any text
     if recipe is None:
         plan = _planned(given, corpus, minutes, settings, base)
         recipe, corpus = plan.recipe, plan.corpus
@@ -139,6 +145,7 @@ def _start(
         check_fits(base, recipe)
         recipe = with_vocabularies(recipe, base)
     if corpus is None:
+        recipe = settle_tokenizer(recipe, given) if recipe.kind == VECTORS else recipe
         known: dict[str, Any] = {}
         if base is not None:
             known = {"tokenizer": base.tokenizer, "source_tokenizer": base.source_tokenizer}
@@ -149,6 +156,8 @@ def _start(
     folder = Path(out) if out is not None else next_folder(_name_of(recipe, given))
     if recipe.kind == "ngram":
         return _count(recipe, corpus, given, folder)
+    if recipe.kind == VECTORS:
+        return train_vectors(recipe, corpus, given, folder)
     return _train_network(recipe, corpus, given, folder, base, plan, callbacks)
 
 
@@ -214,6 +223,10 @@ def _train_network(
         config = model_config(recipe, corpus)
         check_memory(config, recipe.training, compute.device)
         network = models.build(config, seed=recipe.training.seed)
+        if recipe.training.embedding_from is not None:
+            progress.note(
+                begin_embedding(network, corpus.tokenizer, recipe.training.embedding_from)
+            )
     if recipe.training.precision == "auto" and compute.precision == "bfloat16":
         progress.note("precision: bfloat16 products, which run faster here (--precision float32)")
     recipe = recipe.replace(training={"precision": compute.precision})  # what resuming needs

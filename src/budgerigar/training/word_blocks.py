@@ -31,7 +31,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Block:
-    """One step: which vectors meet which, how often. The shapes are `block_gradients`'."""
+    """One step: which vectors meet which, how often. The shapes are `learn_block`'."""
 
     inputs: Tensor
     """(A,) int64 rows, each once"""
@@ -123,7 +123,8 @@ class _Distinct:
     """The distinct words of each row of a table (B, n), in order, and each entry's number in it."""
 
     def __init__(self, table: Ints) -> None:
-        order = np.argsort(table, axis=1, kind="stable")
+        few = table.max(initial=0) < 1 << 16  # short numbers are sorted by radix
+        order = np.argsort(table.astype(np.uint16) if few else table, axis=1, kind="stable")
         self._sorted = np.take_along_axis(table, order, 1)
         self._first = np.ones_like(self._sorted, dtype=bool)
         self._first[:, 1:] = self._sorted[:, 1:] != self._sorted[:, :-1]

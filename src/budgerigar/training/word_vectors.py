@@ -2,7 +2,8 @@
 
 The rate falls linearly over the whole (Mikolov et al. 2013a). Every draw comes from a generator of its
 own for each pass and span of the text, so that a run that was stopped goes on bit for bit. After each
-pass the held-out loss is measured, and the best vectors are kept.
+pass the held-out loss is measured. Kept are the vectors after the last pass, as the authors' program
+keeps them: on a short text the loss on held-out words is lowest while rare words still all look alike.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from budgerigar.evaluation.word_vectors import VectorEvaluation, evaluate_vector
 from budgerigar.formats.checkpoints import Checkpoint, write_checkpoint
 from budgerigar.formats.metrics import MetricsFile
 from budgerigar.formats.run import RunFolder, save_weights
-from budgerigar.models.word_vectors import WordVectors, block_gradients, block_loss
+from budgerigar.models.word_vectors import WordVectors, block_loss, learn_block
 from budgerigar.models.word_vectors_config import WordVectorsConfig
 from budgerigar.text.word_text import WordText, keep_shares, noise_distribution, word_text
 from budgerigar.text.words import numbered, row_words, whole_words, word_keys
@@ -118,7 +119,6 @@ class VectorTrainer:
         self._keep = keep_shares(model.counts, config.subsample)
         self._edges = np.cumsum(noise_distribution(model.counts, config.noise_power))
         self._spans = max(1, -(-len(text.train) // SPAN))
-        self._best = {"inputs": model.inputs, "outputs": model.outputs}
         self._metrics = None if folder is None else MetricsFile(folder.metrics_path)
 
     # -- the passes ------------------------------------------------------------------------------
@@ -132,6 +132,7 @@ class VectorTrainer:
                 job.advance(self._words_done(0))
                 while self.place.epoch < self.epochs:
                     if not self._run_span(stop, job):
+                        self.save()
                         self._checkpoint()
                         return False
                     self._next_span()
@@ -152,13 +153,13 @@ class VectorTrainer:
     def _run_span(self, stop: StopRequest, job: Any) -> bool:
         place, begun = self.place, time.perf_counter()
         made = self.blocks(place.epoch, place.span)
-        words = self._span_words() / max(len(made), 1)
+        words = self.span_words() / max(len(made), 1)
         while place.block < len(made):
             if stop.asked:
                 place.seconds += time.perf_counter() - begun
                 return False
             rate = self._rate(place.block * words)
-            self._learn(made[place.block], rate)
+            self.learn(made[place.block], rate)
             place.block += 1
             if place.blocks % LOG_EVERY == 0:
                 self._log(rate)
@@ -168,14 +169,19 @@ class VectorTrainer:
         place.seconds += time.perf_counter() - begun
         return True
 
-    def _learn(self, block: Block, rate: float) -> None:
+    def learn(self, block: Block, rate: float) -> None:
+        """One step."""
         model, place = self.model, self.place
-        x, y = model.inputs[block.inputs], model.outputs[block.outputs]
-        scores, by_x, by_y = block_gradients(x, y, block.positives, block.noise, block.mixing)
-        model.inputs[block.inputs] = x.sub_(by_x, alpha=rate)
-        model.outputs[block.outputs] = y.sub_(by_y, alpha=rate)
+        x, y = (
+            model.inputs.index_select(0, block.inputs),
+            model.outputs.index_select(0, block.outputs),
+        )
+        positives, noise = block.positives, block.noise
+        x, y, scores = learn_block(x, y, positives, noise, rate, block.mixing)
+        model.inputs.index_copy_(0, block.inputs, x)
+        model.outputs.index_copy_(0, block.outputs, y)
         if place.blocks % LOOK_EVERY == 0:
-            place.seen[0] += float(block_loss(scores, block.positives, block.noise))
+            place.seen[0] += float(block_loss(scores, positives, noise))
             place.seen[1] += block.pairs
         place.blocks += 1
         place.pairs += block.pairs
@@ -201,7 +207,8 @@ class VectorTrainer:
         place = self.place
         return place.epoch * len(self.text.train) + place.span * SPAN + into_span
 
-    def _span_words(self) -> int:
+    def span_words(self) -> int:
+        """Words of the present span, before it is thinned out."""
         return min(SPAN, len(self.text.train) - self.place.span * SPAN)
 
     # -- what is kept ----------------------------------------------------------------------------
@@ -211,8 +218,7 @@ class VectorTrainer:
         best = place.best_loss is None or found.loss < place.best_loss
         if best:
             place.best_loss, place.best_epoch = found.loss, place.epoch
-            if self.folder is not None:
-                save_weights(self.folder.path, self.model)
+        self.save()
         self._write({
             "kind": "evaluation", "step": place.blocks, "epoch": place.epoch, "loss": found.loss,
             "by_frequency": found.by_frequency, "n_tokens": found.n_tokens, "best": best,
@@ -246,6 +252,11 @@ class VectorTrainer:
         weights = {"inputs": self.model.inputs, "outputs": self.model.outputs}
         keep = self.settings.keep_checkpoints
         write_checkpoint(self.folder.path, self.place.blocks, state, weights, {}, keep)
+
+    def save(self) -> None:
+        """Make the present vectors the run's."""
+        if self.folder is not None:
+            save_weights(self.folder.path, self.model)
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Go on from where `checkpoint` was written."""

@@ -95,6 +95,9 @@ def _losses(model: Any, options: argparse.Namespace) -> None:
         if getattr(options, name, True):
             words = "has no effect here: it is for models that translate"
             print(f"note: --{name.replace('_', '-')} {words}", file=sys.stderr)
+    if model.role == "vectors":
+        _vectors(model, options)
+        return
     results = {"windowed": model.evaluate(options.file, encoding=options.encoding)}
     if options.streaming:
         results["streaming"] = model.evaluate(
@@ -105,6 +108,20 @@ def _losses(model: Any, options: argparse.Namespace) -> None:
         return
     print(f"{model.folder} on {options.file or 'its validation text'}")
     print(_loss_table(results))
+
+
+def _vectors(model: Any, options: argparse.Namespace) -> None:
+    """Word vectors predict no text: their own loss, beside what needs no vectors."""
+    found = model.evaluate(options.file, encoding=options.encoding, streaming=options.streaming)
+    text = options.file or "validation"
+    if options.json:
+        print_json({"run": str(model.folder), "text": text, **found.as_dict()})
+        return
+    print(f"{model.folder} on {options.file or 'its validation text'}: nats per pair of near words")
+    rows = [("these vectors", found.loss), ("frequency alone", found.by_frequency)]
+    rows.append(("nothing", found.by_nothing))
+    print(table([(name, f"{loss:.4f}") for name, loss in rows]))
+    print(f"  over {found.pairs:,.0f} pairs of {found.n_words:,} words, {found.n_tokens:,} tokens")
 
 
 def _loss_table(results: dict[str, Any]) -> str:

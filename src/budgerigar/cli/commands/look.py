@@ -28,13 +28,17 @@ examples:
   budgie look last "…" --head-off L1.H2              what the model guesses without that head
   budgie look last "轩辕有一只虎皮鹦鹉"              a translation, and its word alignment
   budgie look last "…" --prefix "Xuanyuan has a" --no-source
-                                                     what it would write without its source"""
+                                                     what it would write without its source
+  budgie look vectors king                           word vectors: the nearest words
+  budgie look vectors --analogy "man king woman" --map words.png"""
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """What to look at."""
     parser.add_argument("model", metavar="RUN", help="a run's folder, or last")
-    parser.add_argument("text", metavar="TEXT", help="the text that the model reads")
+    parser.add_argument(
+        "text", metavar="TEXT", nargs="?", help="the text that the model reads; a word of vectors"
+    )
     add = parser.add_argument_group("what to show").add_argument
     add("--head", metavar="NAME", help="one head, as L2.H3 (layers and heads count from 0)")
     add("--layer", metavar="N", type=whole_number, help="every head of one layer")
@@ -59,6 +63,10 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         metavar="{decoder,encoder}",
         help="with --kind self: of which side",
     )
+    add = parser.add_argument_group("of word vectors").add_argument
+    add("--analogy", metavar="WORDS", help='"A B C": what is to C as B is to A')
+    add("--map", metavar="FILE", help="draw the frequent words (or those of TEXT) in the plane")
+    add("--words", metavar="N", type=whole_number, help="how many are listed [10] or drawn [300]")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -66,7 +74,7 @@ def run(options: argparse.Namespace) -> None:
     chosen = _chosen(options)
     if len(chosen) > 1:
         raise UserError(f"{' and '.join(chosen)} ask for different pictures; give one of them")
-    if not options.text:
+    if not (options.text or options.analogy or options.map):
         raise UserError("the text is empty: there is nothing to look at")
     if options.out and Path(options.out).exists():
         raise UserError(f"{options.out} exists already; choose another --out or remove it")
@@ -75,9 +83,13 @@ def run(options: argparse.Namespace) -> None:
         raise UserError("--target is a whole translation, --prefix a beginning: give one of them")
 
     from budgerigar import api
-    from budgerigar.cli import look_pair
+    from budgerigar.cli import look_pair, look_vectors
 
     model = api.load(options.model, device=options.device or "auto", threads=options.threads)
+    if model.role == "vectors":
+        look_vectors.show(model, options)
+        return
+    look_vectors.refuse(model, options)
     options.head_off = list(dict.fromkeys(options.head_off or ()))
     trace = (look_pair.make_trace if model.translates else _make_trace)(model, options)
     _show(trace, options, pair=model.translates)

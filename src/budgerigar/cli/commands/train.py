@@ -108,12 +108,18 @@ def run(options: argparse.Namespace) -> int:
     if not run.report["finished"]:
         return STOPPED
     if not options.quiet:
-        verb = "translate" if run.model.translates else "generate"
-        print(
-            f"next: budgie {verb} {run.folder}    budgie look {run.folder} 'a line of text'",
-            file=sys.stderr,
-        )
+        print(_next(run), file=sys.stderr)
     return 0
+
+
+def _next(run: Any) -> str:
+    """What to type now."""
+    if run.model.role == "vectors":
+        word = run.model.words[min(100, len(run.model.words) - 1)].strip()
+        look = f"budgie look {run.folder}"
+        return f"next: {look} {word}    {look} --map words.png"
+    verb = "translate" if run.model.translates else "generate"
+    return f"next: budgie {verb} {run.folder}    budgie look {run.folder} 'a line of text'"
 
 
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
