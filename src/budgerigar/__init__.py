@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from budgerigar.errors import UserError
 
 if TYPE_CHECKING:
-    from budgerigar.api import Model, Run, Score, evaluate, load, train
+    from budgerigar.api import Model, Run, Score, compare, evaluate, load, train, why
     from budgerigar.generation.options import SamplingOptions
     from budgerigar.generation.translation_options import TranslationOptions
     from budgerigar.layers.config import TransformerConfig
@@ -31,10 +31,12 @@ _HOMES = {
     "Score": "budgerigar.api",
     "TransformerConfig": "budgerigar.layers.config",
     "TranslationOptions": "budgerigar.generation.translation_options",
+    "compare": "budgerigar.api",
     "evaluate": "budgerigar.api",
     "load": "budgerigar.api",
     "load_recipe": "budgerigar.training.recipe",
     "train": "budgerigar.api",
+    "why": "budgerigar.api",
 }
 
 __all__ = [
@@ -46,10 +48,12 @@ __all__ = [
     "TransformerConfig",
     "TranslationOptions",
     "UserError",
+    "compare",
     "evaluate",
     "load",
     "load_recipe",
     "train",
+    "why",
 ]
 
 

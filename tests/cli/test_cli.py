@@ -13,8 +13,8 @@ from budgerigar.cli.table import COMMANDS, GROUPS
 
 # The rows of the design's table that are built so far, in its order.
 EXPECTED = {
-    "learn": ["demo [--quick]"],
-    "make": ["train [FILE…]", "evaluate RUN [FILE]"],
+    "learn": ["demo [--quick]", "why [PART]"],
+    "make": ["train [FILE…]", "compare [CORPUS]", "evaluate RUN [FILE]"],
     "run": ["generate RUN [PROMPT]", "translate RUN [TEXT…]"],
     "look": ["look RUN TEXT"],
     "models": ["card RUN|RECIPE|PAPER", "eject RUN"],

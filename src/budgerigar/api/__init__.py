@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from budgerigar.api.cards import card, eject
+    from budgerigar.api.compare import compare
     from budgerigar.api.data import check, get, listing
     from budgerigar.api.evaluation import evaluate, test_split
+    from budgerigar.api.lessons import why, why_screen, why_table
     from budgerigar.api.loading import load
     from budgerigar.api.looking import busiest_head, guesses, heads_in_words
     from budgerigar.api.model import Model
@@ -33,6 +35,7 @@ _HOMES = {
     "busiest_head": "looking",
     "card": "cards",
     "check": "data",
+    "compare": "compare",
     "eject": "cards",
     "evaluate": "evaluation",
     "get": "data",
@@ -45,6 +48,9 @@ _HOMES = {
     "train": "training",
     "translation_options": "translation",
     "translations": "translation",
+    "why": "lessons",
+    "why_screen": "lessons",
+    "why_table": "lessons",
 }
 
 __all__ = [
@@ -55,6 +61,7 @@ __all__ = [
     "busiest_head",
     "card",
     "check",
+    "compare",
     "eject",
     "evaluate",
     "get",
@@ -67,6 +74,9 @@ __all__ = [
     "train",
     "translation_options",
     "translations",
+    "why",
+    "why_screen",
+    "why_table",
 ]
 
 

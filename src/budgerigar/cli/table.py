@@ -17,9 +17,11 @@ class Command:
 GROUPS: dict[str, tuple[Command, ...]] = {
     "learn": (
         Command("demo", "[--quick]", "watch small models learn to look back, and to translate"),
+        Command("why", "[PART]", "each part of the Transformer: what fails without it, measured"),
     ),
     "make": (
         Command("train", "[FILE…]", "train or fine-tune a model on a text, or on sentence pairs"),
+        Command("compare", "[CORPUS]", "n-gram, RNN, LSTM, GPT on one text: who wins, when; probes"),
         Command("evaluate", "RUN [FILE]", "loss, bits per byte, accuracy; BLEU, chrF, TER"),
     ),
     "run": (

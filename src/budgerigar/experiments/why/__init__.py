@@ -31,6 +31,7 @@ PARTS = (
     "cross-attention",
     "cache",
 )
+"""in the order of the lesson: each solves the problem that the one before leaves"""
 
 
 def run(part: str, seed: int = 1, quiet: bool = False) -> WhyResult:

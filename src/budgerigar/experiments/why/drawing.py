@@ -19,6 +19,7 @@ MARKS = "●○▲△■□"
 STYLES = ("bold cyan", "bold yellow", "bold magenta", "bold green", "bold red", "bold blue")
 HEIGHT = 11  # lines of a drawing of lines
 SAMPLE_WORDS = 40
+MOST_VALUES = 9  # more points are not written out
 
 
 def as_text(result: WhyResult, width: int = 96) -> str:
@@ -100,6 +101,8 @@ def _lines(panel: Lines, width: int) -> Text:
     across = _scale(list(panel.x), panel.log_x)
     values = [v for line in panel.series.values() for v in line if _drawable(v, panel.log_y)]
     ends = [v for v in (panel.bottom, panel.top) if v is not None]
+    lowest = -math.inf if panel.bottom is None else panel.bottom
+    values = [max(v, lowest) for v in values]  # what lies below is drawn at the bottom
     up = _scale([*values, *ends, *([panel.line[1]] if panel.line else [])], panel.log_y)
     columns = max(24, min(64, width - 14))
     cells = [[(" ", "")] * columns for _ in range(HEIGHT)]
@@ -133,19 +136,23 @@ def _legend(panel: Lines) -> Text:
     text = Text()
     for n, (name, line) in enumerate(panel.series.items()):
         text.append("\n" if n else "").append(f"  {MARKS[n % 6]} ", STYLES[n % 6]).append(name)
-        text.append("  " + " · ".join(number(v) if math.isfinite(v) else "-" for v in line), "dim")
+        text.append(f"  {_values(line)}", "dim")
     if panel.line:
         text.append(f"\n  ╌ {panel.line[0]}  {number(panel.line[1])}", "dim")
     return text
+
+
+def _values(line: Sequence[float]) -> str:
+    """All of them, or of many the first and the last."""
+    said = [number(v) if math.isfinite(v) else "-" for v in line]
+    return " · ".join(said) if len(said) <= MOST_VALUES else f"{said[0]} → {said[-1]}"
 
 
 def _drawable(value: float, log: bool) -> bool:
     return math.isfinite(value) and (value > 0 or not log)
 
 
-def _extreme(
-    values: Sequence[float], ends: Sequence[float], choose: Callable[..., float]
-) -> float:
+def _extreme(values: Sequence[float], ends: Sequence[float], choose: Callable[..., float]) -> float:
     return choose([*values, *ends], default=0.0)
 
 

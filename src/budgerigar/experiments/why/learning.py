@@ -17,10 +17,12 @@ from budgerigar.training.schedules import rate_factor
 Inputs = Mapping[str, Tensor | None]
 NextBatch = Callable[[], tuple[Inputs, Tensor]]
 """-> (keyword arguments of forward, targets (B,T) int64, -100 where nothing is asked)"""
+Loss = Callable[[Tensor, Tensor], Tensor]
+"""(logits, targets) -> a scalar"""
 
 ADAM = TrainingRecipe(
     optimizer="adamw",
-    learning_rate=2e-3,
+    learning_rate=3e-3,
     schedule="linear",
     warmup_steps=20,
     beta2=0.98,
@@ -31,12 +33,18 @@ ADAM = TrainingRecipe(
 """For the small made-up tasks: AdamW with a rate that falls to 0."""
 
 
+def nats(logits: Tensor, targets: Tensor) -> Tensor:
+    """Mean cross-entropy of logits (B,T,V) over the targets (B,T) that are not -100."""
+    return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-100)
+
+
 def learn(
     network: nn.Module,
     next_batch: NextBatch,
     steps: int,
     settings: TrainingRecipe = ADAM,
     what: str = "training",
+    loss: Loss = nats,
 ) -> list[float]:
     """Train `network` for `steps` updates; returns the loss of each, in nats per asked token."""
     optimizers = Optimizers(network, settings)
@@ -45,21 +53,16 @@ def learn(
     with torch.enable_grad(), progress.track(what, total=steps, unit="steps") as job:
         for step in range(steps):
             inputs, targets = next_batch()
-            loss = nats(network(**inputs), targets)
+            value = loss(network(**inputs), targets)
             optimizers.zero_grad()
-            loss.backward()
+            value.backward()
             if settings.clip:
                 optimizers.clip()
             optimizers.step(rate_factor(settings, step, steps))
-            losses.append(float(loss.detach()))
+            losses.append(float(value.detach()))
             job.advance(1, loss=f"{losses[-1]:.2f}")
     network.eval()
     return losses
-
-
-def nats(logits: Tensor, targets: Tensor) -> Tensor:
-    """Mean cross-entropy of logits (B,T,V) over the targets (B,T) that are not -100."""
-    return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-100)
 
 
 def last_mean(losses: list[float], share: float = 0.1) -> float:

@@ -56,7 +56,7 @@ def _bars(axes: Axes, panel: Bars) -> None:
     top = panel.top or max([*values, *([panel.line[1]] if panel.line else [])]) or 1.0
     for place, value in zip(places, values, strict=True):
         label = f" {number(value)} {panel.unit}".replace(" %", "%").rstrip()
-        axes.text(max(value, 0.0), place, label, va="center", size=8.5)
+        axes.text(max(value, 0.0), float(place), label, va="center", size=8.5)
     if panel.line:
         axes.axvline(panel.line[1], color=GREY, linestyle="--", linewidth=1)
         axes.text(panel.line[1], -0.62, f" {panel.line[0]}", size=8, color=GREY, va="bottom")
@@ -80,7 +80,9 @@ def _lines(axes: Axes, panel: Lines) -> None:
         axes.minorticks_off()
     if panel.log_y:
         axes.set_yscale("log")
-    if panel.bottom is not None or panel.top is not None:
+    if panel.log_y:
+        axes.set_ylim(bottom=panel.bottom, top=panel.top)
+    elif panel.bottom is not None or panel.top is not None:
         room = 0.04 * ((panel.top or 1.0) - (panel.bottom or 0.0))
         axes.set_ylim(
             None if panel.bottom is None else panel.bottom - room,

@@ -1,0 +1,156 @@
+"""Why attention: what a recurrent network has read fades; attention looks back at it.
+
+Stories that name a pet, then talk of other things, then ask for the pet. An LSTM (Hochreiter &
+Schmidhuber 1997) has to carry the pet through every word between in a state of fixed size; a
+Transformer of fewer weights looks at the word itself. Both learn from the same words, the same
+number of times.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from budgerigar.experiments.cloze import fill_gaps
+from budgerigar.experiments.why.frame import Lines, Measured, WhyResult
+from budgerigar.experiments.why.learning import from_windows, last_mean, learn
+from budgerigar.experiments.why.stories import Stories, config, gather, settings
+from budgerigar.models import build
+from budgerigar.models.ancestor_configs import RecurrentConfig
+from budgerigar.text.batches import WindowBatches
+from budgerigar.text.corpus import Corpus
+from budgerigar.text.stories import CHANCE, cloze_set
+from budgerigar.training.recipe import TrainingRecipe
+
+LSTM_TRAINING = TrainingRecipe(
+    optimizer="adamw",
+    learning_rate=6e-3,
+    schedule="linear",
+    warmup_steps=10,
+    beta2=0.98,
+    weight_decay=0.0,
+    clip=1.0,
+    precision="float32",
+)
+
+
+STORIES = Stories(n=8000, filler_words=(0, 60), length=128, d_model=72, steps=200, batch=16)
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How large the experiment is."""
+
+    stories: Stories = STORIES
+    d_hidden: int = 128
+    d_embedding: int = 64
+    distances: tuple[int, ...] = (0, 6, 12, 24, 48)
+    """words of other things between the opening and the gap"""
+    told: int = 24
+    tests: int = 150
+
+
+@dataclass(frozen=True)
+class Recall:
+    """What one network remembers."""
+
+    accuracy: list[float]
+    """% of the gaps, at each distance"""
+    loss: float
+    """nats per word at the end of the training"""
+    parameters: int
+    seconds: float
+
+
+def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
+    """Train both on the same stories and ask both for the pet."""
+    corpus = gather(sizes.stories, seed)
+    recurrent = measure(_lstm(corpus, seed, sizes), LSTM_TRAINING, corpus, seed, sizes)
+    transformer = build(config(corpus, sizes.stories), seed)
+    attentive = measure(transformer, settings(sizes.stories), corpus, seed, sizes)
+    at = sizes.distances.index(sizes.told)
+    without, with_attention = recurrent.accuracy[at], attentive.accuracy[at]
+    chance = 100 * CHANCE
+    held = with_attention > 90 and without < 60
+    words = sizes.stories.steps * sizes.stories.batch * sizes.stories.length
+    return WhyResult(
+        part="attention",
+        seed=seed,
+        problem="A recurrent network squeezes all that it has read into one vector, word after word; "
+        "what was said long ago fades.",
+        without=Measured(f"LSTM, {sizes.told}+ words later", without, "% recalled", 1),
+        with_part=Measured("Transformer", with_attention, "% recalled", 1),
+        panels=(
+            Lines(
+                "the pet named again after other words (generated stories)",
+                "words between, at least",
+                "% right",
+                sizes.distances,
+                {"Transformer": attentive.accuracy, "LSTM": recurrent.accuracy},
+                line=("chance", chance),
+                bottom=0.0,
+                top=100.0,
+            ),
+        ),
+        shows=f"After {words:,} words of training, the same for both, of {sizes.tests} unseen stories "
+        f"at each distance: the LSTM ({recurrent.parameters:,} weights, {recurrent.seconds:.0f} s) "
+        f"recalls {_row(recurrent)}% at {_plain(sizes.distances)} words; the Transformer "
+        f"({attentive.parameters:,} weights, {attentive.seconds:.0f} s) {_row(attentive)}%. Chance is "
+        f"{chance:.1f}%. Their losses, {recurrent.loss:.2f} and {attentive.loss:.2f} nats per word, "
+        "differ far less: language is mostly near, recall is not.",
+        held=held,
+        verdict="It holds: the LSTM loses what attention still finds."
+        if held
+        else "It does not show this time: the LSTM recalls too well, or the Transformer too badly.",
+        next_problem="One look is one weighted average. A word often needs two others at once.",
+        numbers={
+            "distances": list(sizes.distances),
+            "LSTM": recurrent,
+            "Transformer": attentive,
+            "chance": chance,
+        },
+    )
+
+
+def _lstm(corpus: Corpus, seed: int, sizes: Sizes) -> Any:
+    return build(
+        RecurrentConfig(
+            vocab_size=corpus.tokenizer.vocab_size,
+            cell="lstm",
+            n_layers=1,
+            d_embedding=sizes.d_embedding,
+            d_hidden=sizes.d_hidden,
+        ),
+        seed,
+    )
+
+
+def measure(
+    network: Any, training: TrainingRecipe, corpus: Corpus, seed: int, sizes: Sizes
+) -> Recall:
+    """Train `network` on the stories, then fill the gaps of unseen ones."""
+    own = sizes.stories
+    batches = WindowBatches(corpus.train, own.length, own.batch, seed, order="shuffled")
+    started = time.perf_counter()
+    what = type(network).__name__
+    losses = learn(network, from_windows(batches), own.steps, training, what)
+    seconds = time.perf_counter() - started
+    accuracy = []
+    for distance in sizes.distances:
+        tests = cloze_set(sizes.tests, seed + 1, filler_words=distance)
+        found = fill_gaps(network, corpus.tokenizer, tests, corpus.train.end_id)
+        accuracy.append(100 * found.accuracy)
+    weights = sum(p.numel() for p in network.parameters())
+    return Recall(accuracy, last_mean(losses), weights, seconds)
+
+
+def _row(found: Recall) -> str:
+    return _plain(round(value) for value in found.accuracy)
+
+
+def _plain(values: Any) -> str:
+    return ", ".join(map(str, values))
+
+
+__all__ = ["Recall", "Sizes", "measure", "run"]

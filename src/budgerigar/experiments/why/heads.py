@@ -1,0 +1,187 @@
+"""Why several heads: one softmax is one weighted average, and two relations at once get mixed.
+
+Made-up sentences of random words; at each place the network has to name the word before and the word
+after. One head can look at both, half and half, and then knows the two words but not which is which;
+two heads of half the width look at one each. Nothing but attention stands in the network, for a
+feed-forward behind it can take a mixture apart: measured too, and said.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from budgerigar.experiments.why.frame import Bars, Grid, Measured, WhyResult
+from budgerigar.experiments.why.learning import ADAM, Inputs, Loss, learn
+from budgerigar.layers.config import TransformerConfig
+from budgerigar.layers.taps import Taps
+from budgerigar.models.transformer import Transformer
+
+GAP = 10.0  # points of a hundred that count as a difference
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How large the experiment is."""
+
+    steps: int = 300
+    batch: int = 64
+    length: int = 10
+    n_words: int = 32
+    d_model: int = 64
+    tests: int = 500
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """One network after its training."""
+
+    loss: float
+    before: float
+    """% of the words before that it names rightly"""
+    after: float
+    weights: list[list[float]]
+    """how far each head (row) looks, mean over places: 2 before, 1 before, itself, 1 after, 2 after"""
+
+    @property
+    def right(self) -> float:
+        """% of both together."""
+        return (self.before + self.after) / 2
+
+
+def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
+    """One head, two heads, and one head with a feed-forward behind it."""
+    one = measure(seed, sizes, n_heads=1)
+    two = measure(seed, sizes, n_heads=2)
+    helped = measure(seed, sizes, n_heads=1, feed_forward=True)
+    held = two.right - one.right > GAP and two.right > 95
+    rescue = (
+        f"So does a single head with a feed-forward behind it ({helped.right:.1f}%), which takes the "
+        "mixture apart: more heads are the cheaper way, not the only one."
+        if helped.right > 95
+        else f"A single head with a feed-forward behind it gets {helped.right:.1f}%."
+    )
+    return WhyResult(
+        part="heads",
+        seed=seed,
+        problem="A softmax gives one weighted average: where a place needs two words at once, one head "
+        "mixes them.",
+        without=Measured(f"one head, {sizes.d_model} wide", one.right, "% right", 1),
+        with_part=Measured(f"two heads, {sizes.d_model // 2} wide each", two.right, "% right", 1),
+        panels=(
+            Bars(
+                "named rightly, attention alone",
+                "%",
+                [
+                    ("one head: the word before", one.before),
+                    ("one head: the word after", one.after),
+                    ("two heads: the word before", two.before),
+                    ("two heads: the word after", two.after),
+                    ("one head and a feed-forward", helped.right),
+                ],
+                top=100,
+            ),
+            Grid(
+                "where each head looks (mean weight)",
+                ("one head", "two heads: L0.H0", "two heads: L0.H1"),
+                ("-2", "-1", "itself", "+1", "+2"),
+                [*one.weights, *two.weights],
+                column_axis="places from the word that looks",
+            ),
+        ),
+        shows=f"With the same number of weights, one head names {one.before:.1f}% of the words before "
+        f"and {one.after:.1f}% of those after (loss {one.loss:.2f} nats); two heads {two.before:.1f}% "
+        f"and {two.after:.1f}% (loss {two.loss:.3f}). {rescue}",
+        held=held,
+        verdict="It holds: attention alone needs a head per relation."
+        if held
+        else "It does not show this time: one head did about as well as two.",
+        next_problem="Each head compares by a sum of as many products as it is wide; the wider it is, "
+        "the larger that sum grows.",
+        numbers={"one head": one, "two heads": two, "one head and a feed-forward": helped},
+    )
+
+
+def measure(seed: int, sizes: Sizes, n_heads: int, feed_forward: bool = False) -> Learnt:
+    """Train one network and test it on sentences of another seed."""
+    network = _network(seed, sizes, n_heads, feed_forward)
+    generator = torch.Generator().manual_seed(seed)
+
+    def following() -> tuple[Inputs, Tensor]:
+        sentences = _sentences(sizes, sizes.batch, generator)
+        return {"tokens": sentences}, sentences
+
+    losses = learn(
+        network, following, sizes.steps, ADAM, f"{n_heads} heads", loss=_both(sizes.n_words)
+    )
+    tests = _sentences(sizes, sizes.tests, torch.Generator().manual_seed(seed + 10_000))
+    with torch.inference_mode():
+        before, after = _halves(network(tests), sizes.n_words)
+        right = [
+            100 * float((guess.argmax(-1) == answer).float().mean())
+            for guess, answer in ((before, tests[:, :-2]), (after, tests[:, 2:]))
+        ]
+    return Learnt(losses[-1], right[0], right[1], _looks(network, tests[:64]))
+
+
+def _network(seed: int, sizes: Sizes, n_heads: int, feed_forward: bool) -> Transformer:
+    width = sizes.d_model
+    config = TransformerConfig(
+        assembly="encoder-only",
+        vocab_size=2 * sizes.n_words,  # the answers: a word before, a word after
+        context_length=sizes.length,
+        d_model=width,
+        n_layers=1,
+        n_heads=n_heads,
+        d_ff=4 * width if feed_forward else 1,
+        positions="learned",
+        tied_embeddings=False,
+        initialisation="normal",
+        init_std=width**-0.5,
+    )
+    network = Transformer(config, seed)
+    if not feed_forward:
+        assert network.encoder is not None
+        for block in network.encoder.blocks():
+            _silence(block.feed_forward)
+    return network
+
+
+def _silence(part: nn.Module) -> None:
+    with torch.no_grad():
+        for parameter in part.parameters():
+            parameter.zero_().requires_grad_(False)
+
+
+def _sentences(sizes: Sizes, n: int, generator: torch.Generator) -> Tensor:
+    return torch.randint(0, sizes.n_words, (n, sizes.length), generator=generator)
+
+
+def _halves(logits: Tensor, n_words: int) -> tuple[Tensor, Tensor]:
+    """Logits for the word before and for the word after, at all places that have both."""
+    inner = logits[:, 1:-1]
+    return inner[..., :n_words], inner[..., n_words : 2 * n_words]
+
+
+def _both(n_words: int) -> Loss:
+    """The loss: mean of the two questions, in nats."""
+
+    def loss(logits: Tensor, sentences: Tensor) -> Tensor:
+        before, after = _halves(logits, n_words)
+        first = F.cross_entropy(before.flatten(0, 1), sentences[:, :-2].flatten())
+        return (first + F.cross_entropy(after.flatten(0, 1), sentences[:, 2:].flatten())) / 2
+
+    return loss
+
+
+@torch.inference_mode()
+def _looks(network: Transformer, sentences: Tensor) -> list[list[float]]:
+    """Per head: mean weight on the places -2 … +2 from the word that looks."""
+    name = "encoder.0.self_attention"
+    taps = Taps([f"{name}.weights"], {f"{name}.scores": lambda scores: scores})
+    network(sentences, taps=taps)
+    mean = taps.values[f"{name}.weights"].mean(0)  # (H,T,T)
+    return [[float(head.diagonal(k).mean()) for k in (-2, -1, 0, 1, 2)] for head in mean]
