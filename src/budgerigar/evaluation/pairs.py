@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from budgerigar import progress
 from budgerigar.errors import UserError
 from budgerigar.evaluation.evaluate import Evaluation
-from budgerigar.evaluation.losses import measure
+from budgerigar.evaluation.losses import LOGITS_AT_ONCE, measure
 from budgerigar.models.modes import without_dropout
 from budgerigar.text.batches import NOT_SCORED
 from budgerigar.text.pair_batches import evaluation_pairs
@@ -28,11 +28,13 @@ from budgerigar.text.pair_store import PairStore
 def evaluate_pairs(network: Any, store: PairStore, *, batch_tokens: int = 4096) -> Evaluation:
     """Score the targets of `store`, each token from its source and the tokens before it.
 
-    `batch_tokens`: most padded tokens of a side at a time; changes the speed alone. Pairs beyond the
-    positions that a model has learnt are left out, and that is said. The standard error is that over
-    sentences. Mode (training or not) and random generators are left as they were.
+    `batch_tokens`: most padded tokens of a side at a time (fewer with a large vocabulary); changes the
+    speed alone. Pairs beyond the positions that a model has learnt are left out, and that is said. The
+    standard error is that over sentences. Mode (training or not) and random generators are left as
+    they were.
     """
     store = _that_fit(network, store)
+    batch_tokens = min(batch_tokens, max(1, LOGITS_AT_ONCE // network.vocab_size))
     nats, correct = np.zeros(store.n_pairs), 0
     # not inference_mode: tables that a module builds on first use would be useless in training
     with (

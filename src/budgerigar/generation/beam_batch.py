@@ -18,6 +18,7 @@ from budgerigar.generation.coverage import Attention
 from budgerigar.generation.penalties import coverage, length_divisor
 from budgerigar.generation.translation_options import TranslationOptions
 from budgerigar.models.beams import start_beams
+from budgerigar.text.pair_batches import pad_rows
 
 
 @dataclass(frozen=True)
@@ -238,8 +239,5 @@ class _Chosen(NamedTuple):
 
 def pad(lines: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor]:
     """Ids (B,S) padded on the right with 0, and lengths (B,)."""
-    lengths = np.array([len(line) for line in lines])
-    padded = np.zeros((len(lines), lengths.max()), dtype=np.int64)
-    for row, line in zip(padded, lines, strict=True):
-        row[: len(line)] = line
-    return torch.from_numpy(padded).to(device), torch.from_numpy(lengths).to(device)
+    lengths = torch.tensor([len(line) for line in lines])
+    return pad_rows(lines).to(device), lengths.to(device)

@@ -10,7 +10,7 @@ from statistics import median
 
 from budgerigar.errors import UserError
 from budgerigar.text.findings import Finding, PairsReport, Places
-from budgerigar.text.pair_files import RECORD_FILES, PairCounts, iter_lines
+from budgerigar.text.pair_files import PairCounts, holds_records, iter_lines
 from budgerigar.text.pair_lengths import OUTLIER, SHORTEST, LineLengths
 from budgerigar.text.pair_rows import json_rows, names_columns
 
@@ -49,7 +49,7 @@ class _Read:
 def _read(paths: Sequence[str | Path], encoding: str | None) -> _Read:
     if len(paths) == 2:
         return _Read(_lines(paths[0], encoding), _lines(paths[1], encoding))
-    if Path(paths[0]).suffix.lower() in RECORD_FILES:
+    if holds_records(Path(paths[0])):
         return _read_records(paths[0], encoding)
     return _read_table(paths[0], encoding)
 

@@ -66,7 +66,7 @@ class PairFiles:
         columns = (self.columns[1], self.columns[0]) if self.columns else None
         if self.pairs and columns is None:
             columns = ("2", "1")
-            if any(path.suffix.lower() in RECORD_FILES for path in self.pairs):
+            if any(map(holds_records, self.pairs)):
                 columns = ("target", "source")
         return PairFiles(self.target, self.source, self.pairs, columns)
 
@@ -189,7 +189,7 @@ def _all_rows(
         yield source.name, _parallel_rows(source, target, encoding, advance)
     for path in files.pairs:
         lines = iter_lines(path, encoding, advance)
-        read = json_rows if path.suffix.lower() in RECORD_FILES else table_rows
+        read = json_rows if holds_records(path) else table_rows
         yield path.name, read(lines, str(path), files.columns, counts.add)
 
 
@@ -224,6 +224,11 @@ def iter_lines(
             parts = [others[-1]]
     if last := "".join(parts):
         yield last
+
+
+def holds_records(path: Path) -> bool:
+    """Whether a file of pairs is one of JSON lines, by the ending of its name."""
+    return path.suffix.lower() in RECORD_FILES
 
 
 def _is_blank(line: str) -> bool:

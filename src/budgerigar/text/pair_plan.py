@@ -11,7 +11,12 @@ import numpy as np
 
 from budgerigar import progress
 from budgerigar.errors import UserError
-from budgerigar.text.pair_files import PairCounts, PairFiles, iter_file_pairs
+from budgerigar.text.pair_files import (
+    PairCounts,
+    PairFiles,
+    holds_records,
+    iter_file_pairs,
+)
 from budgerigar.text.pair_holdout import PairHoldout, PairKeys, hold_out_pairs, sentence_keys
 from budgerigar.text.plan import digest, hash_files
 from budgerigar.text.reading import detect_encoding
@@ -48,10 +53,7 @@ class PairPlan:
     def key(self, *more: object) -> str:
         """Hash of the texts, of how they are split, and of `more`."""
         hashes = [source["sha256"] for source in self.sources]
-        parts = [
-            [len(part.source), len(part.pairs), part.columns] if isinstance(part, PairFiles) else []
-            for part in (self.train, self.validation, self.mix)
-        ]
+        parts = [_shape_of(part) for part in (self.train, self.validation, self.mix)]
         how = [parts, self.encoding, self.lowercase, self.fraction, self.seed]
         return digest(["pairs", _FORMAT, hashes, how, *more])
 
@@ -176,6 +178,12 @@ class PairPlan:
             notes.append(
                 "validation: the training pairs themselves, because there are no two different ones"
             )
+        n_same = int((self.survey.source == self.survey.target).sum())
+        if 2 * n_same > len(self.survey):
+            notes.append(
+                f"{n_same:,} pairs have the same sentence on both sides: copying is what they teach. "
+                "Is each side the right file?"
+            )
         for part, counts in self._counts.items():
             where = "" if part == "train" else f"{part}: "
             notes += [f"{where}{words}" for words in counts.notes()]
@@ -224,6 +232,14 @@ def _shares(keys: PairKeys, others: PairKeys) -> np.ndarray:
 
 def _name(part: PairFiles | Pairs | None) -> str:
     return str(part) if isinstance(part, PairFiles) else "the generated text"
+
+
+def _shape_of(part: PairFiles | Pairs | None) -> list[Any]:
+    """How files fall into sides and columns; by their names some hold records."""
+    if not isinstance(part, PairFiles):
+        return []
+    records = [number for number, path in enumerate(part.pairs) if holds_records(path)]
+    return [len(part.source), len(part.pairs), part.columns, *([records] if records else [])]
 
 
 def _read_as(plan: PairPlan) -> str:

@@ -117,15 +117,6 @@ def describe_corpus(corpus: Any, given: Given, reads_pairs: bool = False) -> dic
     return described | describe_pairs(corpus) if reads_pairs else described
 
 
-def files_of(described: dict[str, Any], folder: Path) -> list[str]:
-    """The files that a run was trained on; empty for a generated or a catalogue's text.
-
-    Raises:
-        UserError: names one that is gone.
-    """
-    return [str(path) for path in Given.from_described(described, folder).text_files]
-
-
 def what_changed(corpus: Any, described: dict[str, Any]) -> str | None:
     """In words, what of a text is no longer as config.json describes it; None if nothing is."""
     before = {s["path"]: s["sha256"] for s in described.get("sources", [])}
