@@ -148,6 +148,17 @@ def test_a_dead_end_is_shown_unfinished() -> None:
     assert (best.ids, best.finished) == ((2,), False)
 
 
+def test_a_dead_end_comes_after_what_finished() -> None:
+    def table(source, history):  # END or 2, and then 2 again, which may not come twice
+        return [0, 0, 1.0] if history else [0, 0.2, 0.8]
+
+    settings = {"beam_size": 2, "no_repeat_ngram": 1, "length_penalty": "none"}
+    (found,) = run(ScriptedTranslator(table, 3), [[1]], n_best=2, **settings)
+    assert [(h.ids, h.finished) for h in found] == [((), True), ((2,), False)]
+    (found,) = run(ScriptedTranslator(table, 3), [[1]], n_best=1, **settings)
+    assert [(h.ids, h.finished) for h in found] == [((), True)]
+
+
 # -- prefixes --------------------------------------------------------------------------------------
 def test_a_prefix_counts_as_if_it_had_been_found() -> None:
     table = hashed(5, seed=2)

@@ -167,9 +167,9 @@ class _Search:
                 self._hypothesis(b, parent, ids, chosen.log_p[b, i], True)
             )
         self.places -= ended.sum(1)
-        # a dead end: nothing may follow any hypothesis of a source that has found none
+        # a dead end: nothing may follow any hypothesis of a source that has not found n_best
         for b in np.flatnonzero(~chosen.taken.any(1) & (self.open.n_open > 0)).tolist():
-            if not self.found[b].finished:
+            if len(self.found[b].finished) < self.options.n_best:
                 for i in range(self.open.n_open[b]):
                     ids, log_p = self.open.history[b, i], self.open.log_p[b, i]
                     self.found[b].unfinished.append(self._hypothesis(b, i, ids, log_p, False))
