@@ -208,7 +208,7 @@ def test_numbers_are_readable(value: float, words: str) -> None:
 def test_drawings_hold_their_width() -> None:
     panels = (
         Bars("t", "%", [("a long name of a bar", 3.0), ("b", 0.0)], top=100, line=("chance", 50)),
-        Lines("t", "x", "y", [1, 10, 99], {"a": [1, math.nan, 1e-30], "b": [0.0, 2.0, 3.0]}, True, True),
+        Lines("t", "x", "y", [1, 10, 99], {"a": [1, math.nan, 1e-30], "b": [0, 2, 3]}, True, True),
         Lines("t", "x", "y", list(range(100)), {"a": [float(i) for i in range(100)]}),
         Grid("t", ("r",), ("c", "d"), [[0.1, 0.9]]),
     )  # fmt: skip

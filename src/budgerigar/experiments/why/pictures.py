@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 # Okabe & Ito (2008): apart for colour-blind eyes too; and each line has its own mark
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKS = "osD^vP"
+MOST_MARKS = 20
 GREY = "#555555"
 PANEL_WIDE, PANEL_HIGH = 5.4, 3.7  # inches
 
@@ -24,12 +25,17 @@ PANEL_WIDE, PANEL_HIGH = 5.4, 3.7  # inches
 def draw(result: WhyResult, path: str | Path) -> Path:
     """Write the picture of `result`: PNG, SVG or PDF."""
     n = len(result.panels)
-    wide, high = PANEL_WIDE * n, PANEL_HIGH + 1.5
+    wide, high = PANEL_WIDE * n, PANEL_HIGH + 1.75
     figure = blank_figure((wide, high))
-    title = f"{result.part}: {result.without} without, {result.with_part} with"
-    figure.text(0.12 / wide, 1 - 0.14 / high, title, size=12, weight="bold", va="top")
     about = "\n".join(textwrap.wrap(result.problem, int(wide * 13.5)))
-    figure.text(0.12 / wide, 1 - 0.42 / high, about, size=9, va="top")
+    heads: tuple[tuple[float, str, dict[str, Any]], ...] = (
+        (0.14, f"why {result.part}?", {"size": 12, "weight": "bold"}),
+        (0.42, about, {"size": 9}),
+        (0.86, f"{result.without.what}: {result.without}", {"size": 9.5, "color": COLOURS[1]}),
+        (1.06, f"{result.with_part.what}: {result.with_part}", {"size": 9.5, "color": COLOURS[0]}),
+    )
+    for down, text, style in heads:
+        figure.text(0.12 / wide, 1 - down / high, text, va="top", **style)
     foot = f"{result.verdict}  (seed {result.seed})"
     lines = "\n".join(textwrap.wrap(foot, int(wide * 14.5)))
     figure.text(0.12 / wide, 0.08 / high, lines, size=8.5, va="bottom", color=GREY)
@@ -63,6 +69,7 @@ def _bars(axes: Axes, panel: Bars) -> None:
     axes.set_yticks(places, names, size=8.5)
     axes.set_ylim(len(names) - 0.4, -0.75)
     axes.set_xlim(0, top * 1.3)
+    axes.set_xticks([tick for tick in axes.get_xticks() if tick <= top * 1.01])
     axes.set_xlabel(panel.unit, size=9)
     _plain(axes)
 
@@ -70,8 +77,10 @@ def _bars(axes: Axes, panel: Bars) -> None:
 def _lines(axes: Axes, panel: Lines) -> None:
     for n, (name, values) in enumerate(panel.series.items()):
         heights = [np.nan if panel.log_y and not v > 0 else v for v in values]
-        style: Any = {"color": COLOURS[n % 6], "marker": MARKS[n % 6], "markersize": 5}
-        axes.plot(list(panel.x), heights, label=name, linewidth=1.6, **style)
+        style: Any = {"color": COLOURS[n % 6], "linewidth": 1.6}
+        if len(panel.x) <= MOST_MARKS:
+            style |= {"marker": MARKS[n % 6], "markersize": 5}
+        axes.plot(list(panel.x), heights, label=name, **style)
     if panel.line:
         axes.axhline(panel.line[1], color=GREY, linestyle="--", linewidth=1, label=panel.line[0])
     if panel.log_x:
@@ -83,7 +92,8 @@ def _lines(axes: Axes, panel: Lines) -> None:
     if panel.log_y:
         axes.set_ylim(bottom=panel.bottom, top=panel.top)
     elif panel.bottom is not None or panel.top is not None:
-        room = 0.04 * ((panel.top or 1.0) - (panel.bottom or 0.0))
+        low, high = axes.get_ylim()
+        room = 0.03 * (high - low)
         axes.set_ylim(
             None if panel.bottom is None else panel.bottom - room,
             None if panel.top is None else panel.top + room,
