@@ -25,7 +25,7 @@ def trained(
     """
     from budgerigar.training.run import TrainedRun, train
 
-    standing = _standing(folder)
+    standing = standing_of(folder)
     if standing is not None and standing.get("finished"):
         from budgerigar.formats.run import load_model
 
@@ -40,7 +40,7 @@ def trained(
     return done, True
 
 
-def _standing(folder: Path) -> dict[str, Any] | None:
+def standing_of(folder: Path) -> dict[str, Any] | None:
     """Where the run in `folder` stands; None where there is none."""
     if not (folder / "config.json").is_file():
         return None
