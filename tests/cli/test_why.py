@@ -1,0 +1,72 @@
+"""`budgie why`: one part as a page, as JSON, with its picture; the next step; all in one table."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import budgerigar as bg
+from budgerigar.cli import main
+from budgerigar.experiments import why as experiment
+
+
+def test_a_page_and_a_picture(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    folder = tmp_path / "pictures"
+    assert main(["why", "feed-forward", "--out", str(folder)]) == 0
+    captured = capsys.readouterr()
+    assert "0.90, 0.90, 0.10, 0.95" in captured.out
+    assert "The next problem" in captured.out
+    assert (folder / "feed-forward.png").is_file()
+    assert captured.err.strip().endswith("next: budgie why residual")
+
+
+def test_json_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["why", "feed-forward", "--json", "--seed", "3", "--quiet"]) == 0
+    captured = capsys.readouterr()
+    found = json.loads(captured.out)
+    assert captured.err == ""
+    assert found["seed"] == 3
+    assert found["held"] is True
+    assert found["with"]["value"] == pytest.approx(0.85)
+
+
+def test_all_nine_in_one_table(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = experiment.run("feed-forward")
+
+    def all_nine(seed: int = 1, quiet: bool = False) -> Iterator[Any]:
+        for part in experiment.PARTS:
+            yield dataclasses.replace(one, part=part, seed=seed, held=part != "mask")
+
+    monkeypatch.setattr(experiment, "why_all", all_nine)
+    assert main(["why", "--seed", "2"]) == 0
+    page = capsys.readouterr().out
+    table = page[page.rindex("without") :]
+    for part in experiment.PARTS:
+        assert f"why {part}" in page
+        assert part in table
+    assert "NO" in table
+    assert "8 of 9 held" in page
+    assert main(["why", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [row["part"] for row in found["parts"]] == list(experiment.PARTS)
+
+
+def test_an_unknown_part(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["why", "masks"]) == 2
+    assert "Did you mean mask?" in capsys.readouterr().err
+
+
+def test_from_python() -> None:
+    result = bg.why("feed-forward")
+    assert result.held
+    assert "tech" in str(result)
