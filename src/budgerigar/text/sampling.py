@@ -37,6 +37,12 @@ class Sample:
         n_cjk = sum(n for c, n in counts.items() if _is_cjk(ord(c)))
         return bool(counts) and 2 * n_cjk >= sum(counts.values())
 
+    @cached_property
+    def without_spaces(self) -> bool:
+        """Mostly Chinese or Japanese, and spaces do not part its words (as they do in Korean)."""
+        n_spaces = sum(n for c, n in self.characters.items() if c.isspace() and c != "\n")
+        return self.mostly_cjk and 10 * n_spaces < self.characters.total()
+
 
 def draw_sample(texts: Iterable[str], sample_bytes: int, seed: int) -> Sample:
     """At most `sample_bytes` UTF-8 bytes of `texts`, chosen evenly at random by `seed`.

@@ -31,7 +31,7 @@ ONLY_WITH: tuple[tuple[str, str, tuple[Any, ...], str], ...] = (
     ("head_learning_rate", "tied_embeddings", (False,), "an output layer of its own"),
     ("n_encoder_layers n_decoder_layers shared_embeddings", "assembly",
      ("encoder-decoder",), "an encoder-decoder"),
-    ("source_tokenizer source_vocab_size", "vocabulary", ("separate",), "vocabulary separate"),
+    ("source_tokenizer source_vocab_size", "vocabulary", ("auto", "separate"), "vocabulary separate"),
 )  # fmt: skip
 
 

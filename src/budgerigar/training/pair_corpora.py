@@ -85,7 +85,6 @@ def _options(text: TextRecipe, tokenizer: Any, source_tokenizer: Any, files: Any
     from budgerigar.text.pair_catalogue import guess_languages
     from budgerigar.text.pair_corpus import find_pairs
 
-    separate = text.vocabulary == "separate"
     options: dict[str, Any] = {
         "vocabulary": text.vocabulary,
         "tokenizer": text.tokenizer,
@@ -97,8 +96,10 @@ def _options(text: TextRecipe, tokenizer: Any, source_tokenizer: Any, files: Any
         "seed": text.corpus_seed,
     }
     if tokenizer is not None:
+        two = source_tokenizer is not None and source_tokenizer.fingerprint != tokenizer.fingerprint
         options |= {"tokenizer": tokenizer, "vocab_size": None, "source_vocab_size": None}
-        options["source_tokenizer"] = source_tokenizer if separate else None
+        options["source_tokenizer"] = source_tokenizer if two else None
+        options["vocabulary"] = "separate" if two else "joint"
     if text.mix:
         guessed = guess_languages(files)  # what is mixed in goes the same way
         languages = (text.source_language or guessed[0], text.target_language or guessed[1])

@@ -85,6 +85,7 @@ def _base_recipe() -> Recipe:
     """What is the same in every plan."""
     recipe = load_recipe("multi30k")
     text: dict[str, Any] = {"corpus": None, "tokenizer": "auto", "vocab_size": None}
+    text |= {"vocabulary": "auto"}
     text |= {"source_language": None, "target_language": None}
     training = {"steps": None, "minutes": None, "threads": "auto"}
     return recipe.replace(about="planned by budgie train", text=text, training=training)

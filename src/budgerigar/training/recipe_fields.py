@@ -42,8 +42,9 @@ class TextRecipe:
     """translation: language of the source, as in a corpus of the catalogue or "zh" of the stories"""
     target_language: str | None = None
     """translation: language of the target; also chooses how BLEU cuts words (zh: by character)"""
-    vocabulary: Literal["joint", "separate"] = "joint"
-    """translation: one vocabulary for both languages, or one for each"""
+    vocabulary: Literal["auto", "joint", "separate"] = "auto"
+    """translation: one vocabulary for both languages, or one for each; auto: one, but two with
+    tokenizer auto where one side alone is written without spaces, or where the source's is named"""
     source_tokenizer: str | None = None
     """translation with separate vocabularies: the source's kind of tokenizer; None: as tokenizer"""
     source_vocab_size: int | None = None
