@@ -150,6 +150,29 @@ def test_another_kind_of_model_drops_the_settings_of_the_first() -> None:
     assert recipe.model_config(65).order == 3
 
 
+@pytest.mark.parametrize(
+    ("recipe", "choice", "gone"),
+    [
+        ("bahdanau2015", {"attention": "none"}, "d_attention"),
+        ("multi30k-lstm", {"attention": "bahdanau"}, "reverse_source"),
+        ("multi30k", {"text": {"vocabulary": "separate"}}, "shared_embeddings"),
+        ("stories-zh-en", {"vocabulary": "joint"}, "source_tokenizer"),
+    ],
+)
+def test_a_choice_drops_what_the_recipe_had_set_for_another(
+    recipe: str, choice: dict[str, object], gone: str
+) -> None:
+    before, after = load_recipe(recipe), override(load_recipe(recipe), choice)
+    assert {**vars(before.text), **before.model}[gone]
+    assert not {**vars(after.text), **after.model}.get(gone)
+    after.model_config(100)
+
+
+def test_what_is_given_itself_is_not_dropped() -> None:
+    with pytest.raises(UserError, match="d_attention does nothing"):
+        override(load_recipe("bahdanau2015"), {"attention": "none", "d_attention": 8})
+
+
 def test_damaged_toml_is_a_users_error(tmp_path: Path) -> None:
     bad = tmp_path / "bad.toml"
     bad.write_text("[training\n")

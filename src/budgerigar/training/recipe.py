@@ -167,7 +167,30 @@ def override(recipe: Recipe, *changes: Mapping[str, Any] | str | Path | None) ->
             ):
                 merged[part] = {}  # another kind of model shares no settings with this one
             merged[part].update({k: v for k, v in part_values.items() if v is not None})
+        _drop_pointless(merged, flat(values))
     return recipe_from_dict(merged, "settings")
+
+
+# What a recipe has set is of no use, and refused, beside another choice: (setting, value, without).
+_POINTLESS: tuple[tuple[str, Any, tuple[str, ...]], ...] = (
+    ("attention", "none", ("d_attention",)),
+    ("attention", "bahdanau", ("reverse_source", "context_every_step")),
+    ("vocabulary", "joint", ("source_tokenizer", "source_vocab_size")),
+    ("vocabulary", "separate", ("shared_embeddings",)),
+)
+
+
+def _drop_pointless(merged: dict[str, Any], given: Mapping[str, Any]) -> None:
+    """Take out of `merged` what the choices just `given` leave without a use, unless it was given
+    too: a recipe's d_attention goes with its attention."""
+    for name, value, without in _POINTLESS:
+        if given.get(name) != value:
+            continue
+        for other in without:
+            if other in given:
+                continue
+            for part in ("model", "text"):
+                merged[part].pop(other, None)
 
 
 def to_toml(recipe: Recipe, comments: Mapping[str, str] | None = None) -> str:
