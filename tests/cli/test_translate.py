@@ -54,10 +54,10 @@ def test_arguments_file_and_stdin_are_one(
         "谁有一只猫\n\n谁有一只狗",
         "\ufeff谁有一只猫\n\n谁有一只狗\n",
         "谁有\u2028一只猫\n\n谁\x85有\t一只\x0c狗\n",
-        "谁有\r一只猫\n\n谁有一只狗\n",
+        "谁有一只猫\r\r谁有一只狗\r",
     ],
 )
-def test_only_lf_counts(
+def test_line_ends_of_all_systems_and_nothing_else(
     data: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert piped(monkeypatch, data.encode()) == 0

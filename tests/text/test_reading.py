@@ -170,13 +170,15 @@ def test_lines_come_as_soon_as_they_are_there() -> None:
     assert list(blocks) == [["de", "f"], ["gh"]]
 
 
-def test_only_lf_ends_a_line_and_characters_may_be_cut_anywhere() -> None:
-    text = "a\u2028b\x0c\x85c\rd\r\n\n\u6709\n"
+def test_line_ends_of_all_systems_and_characters_cut_anywhere() -> None:
+    text = "a\u2028b\x0c\x85c\rd\r\n\r\r\u6709\n"
     parts = [text.encode()[i : i + 1] for i in range(len(text.encode()))]
     lines = [line for block in read_lines(Dripping(*parts), "x") for line in block]  # type: ignore[arg-type]
-    assert lines == ["a\u2028b\x0c\x85c\rd", "", "\u6709"]
+    assert lines == ["a\u2028b\x0c\x85c", "d", "", "", "\u6709"]
     assert list(read_lines(io.BytesIO(b""), "x")) == []
     assert list(read_lines(io.BytesIO(b"\n\n"), "x")) == [["", ""]]
+    held = read_lines(Dripping(b"a\r", b"\nb\r"), "x")  # type: ignore[arg-type]
+    assert list(held) == [["a"], ["b"]]
     marked = [
         line for block in read_lines(io.BytesIO("a\r\nb".encode("utf-16")), "x") for line in block
     ]

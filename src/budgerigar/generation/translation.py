@@ -22,6 +22,7 @@ from budgerigar.progress import Tracker, note, track
 if TYPE_CHECKING:
     from budgerigar.text.tokenizers import Tokenizer
 
+SHOWN = 3  # lines too long that are named one by one
 CHUNK = 16  # batches read ahead, so that lines of like length can share one
 _BREAKS = re.compile(r"\r\n|\r|\n")
 
@@ -137,6 +138,7 @@ class _Translator:
         self.start_id = self.end_id if start is None else start
         self.forbidden = forbidden_ids(tokenizer)
         self.forbidden[self.end_id] = False
+        self.n_cut = 0
 
     def run(
         self,
@@ -155,6 +157,8 @@ class _Translator:
                     yield translation
                     job.advance()
                 done += len(chunk)
+        if self.n_cut > SHOWN:
+            note(f"in all, only the beginning of {self.n_cut:,} of {done:,} lines is translated")
         if prefixes is not None and not isinstance(prefixes, str) and done != len(prefixes):
             raise UserError(f"{len(prefixes)} prefixes for {done} lines: give one for each")
 
@@ -182,10 +186,12 @@ class _Translator:
         ids = self.source_tokenizer.encode(line.rstrip("\r\n"))
         most = self.network.context_length
         if most is not None and len(ids) >= most:
-            note(
-                f"line {number} has {len(ids):,} tokens, more than the {most - 1:,} that this model "
-                "reads: only its beginning is translated"
-            )
+            self.n_cut += 1
+            if self.n_cut <= SHOWN:
+                note(
+                    f"line {number:,} has {len(ids):,} tokens, more than the {most - 1:,} that this "
+                    "model reads: only its beginning is translated"
+                )
             ids = ids[: most - 1]
         return [*ids, self.source_end]
 

@@ -114,20 +114,21 @@ def read_text(path: str | Path, encoding: str | None = None) -> str:
 def read_lines(stream: BinaryIO, name: str, encoding: str | None = None) -> Iterator[list[str]]:
     """The lines of a byte stream, in blocks, each as soon as its bytes are there; memory is constant.
 
-    A line ends at LF, or CRLF; any other character is text (a lone CR, U+2028 and form feed too), so
-    that lines count as `wc -l` counts them. The last one may lack its LF. Errors as in
-    `read_blocks`, `name` standing for the path.
+    A line ends at LF, CRLF or CR, as in `read_blocks`; any other character is text (U+2028 and form
+    feed too). The last one may lack its end. Errors as in `read_blocks`, `name` standing for the
+    path.
     """
     data = _read_some(stream, name)
     while 0 < len(data) < 4 and (more := _read_some(stream, name)):  # a byte-order mark has up to 4
         data += more
     detected = _detect(data, name, encoding)
     decoder = codecs.getincrementaldecoder(detected.encoding)("strict")
+    ends = io.IncrementalNewlineDecoder(decoder, translate=True)  # holds back a CR at the end
     data, position, begun = data[detected.bom :], detected.bom, list[str]()
     while True:
         position += len(data)
         try:
-            text = decoder.decode(data, final=not data)
+            text = ends.decode(data, final=not data)
         except UnicodeDecodeError as error:
             offset = position - len(error.object) + error.start
             words = _undecodable(name, detected.encoding, offset, error, io.BytesIO(error.object))
@@ -135,14 +136,13 @@ def read_lines(stream: BinaryIO, name: str, encoding: str | None = None) -> Iter
         first, *others = text.split("\n")
         begun.append(first)
         if others:
-            lines = ["".join(begun), *others[:-1]]
+            yield ["".join(begun), *others[:-1]]
             begun = others[-1:]
-            yield [line.removesuffix("\r") for line in lines]
         if not data:
             break
         data = _read_some(stream, name)
     if last := "".join(begun):
-        yield [last.removesuffix("\r")]
+        yield [last]
 
 
 def open_lines(path: str | Path, encoding: str | None = None) -> Iterator[list[str]]:

@@ -125,7 +125,7 @@ def _blocks(options: argparse.Namespace) -> Iterable[list[str]]:
         return open_lines(options.file, options.encoding)
     if options.texts:
         _note_words(options.texts)
-        return [[line for text in options.texts for line in text.split("\n")]]
+        return [[line for text in options.texts for line in _typed_lines(text)]]
     if not hasattr(sys.stdin, "buffer"):  # text put in its place by a program
         lines = sys.stdin.read().split("\n")
         return [lines[:-1] if lines[-1] == "" else lines]
@@ -139,7 +139,12 @@ def _count(options: argparse.Namespace) -> int | None:
     if options.file:  # a named pipe can be read once only
         once = progress.shown() and Path(options.file).is_file()
         return sum(map(len, _blocks(options))) if once else None
-    return sum(text.count("\n") + 1 for text in options.texts) or None
+    return sum(len(_typed_lines(text)) for text in options.texts) or None
+
+
+def _typed_lines(text: str) -> list[str]:
+    """The lines of an argument; a CR inside of one is a space, as it would end a line in a file."""
+    return text.replace("\r\n", "\n").replace("\r", " ").split("\n")
 
 
 def _note_words(texts: list[str]) -> None:
