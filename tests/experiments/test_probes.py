@@ -1,0 +1,98 @@
+"""The probes, tiny: what they count and what they keep; not whether a model learns."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from budgerigar import api
+from budgerigar.errors import UserError
+from budgerigar.experiments import probes_parallel, probes_recall
+from budgerigar.experiments.probes_recall import Sizes, recall, story_batches
+from budgerigar.text.stories import cloze_set
+
+SMALL = Sizes(steps=3, batch_tokens=256, longest=12, tests=6, d_hidden=16)
+
+
+def test_stories_are_whole_and_within_their_length() -> None:
+    tokenizer = probes_recall.story_tokenizer(1, 1)
+    sizes = Sizes(steps=12, batch_tokens=512, longest=120)
+    for batch in story_batches(tokenizer, sizes, 1, 1):
+        rows = batch.targets.tolist()
+        for row, inputs, prefix, answer in zip(
+            rows, batch.tokens.tolist(), batch.prefixes, batch.answers, strict=True
+        ):
+            ids = [one for one in row if one >= 0]
+            assert ids[-1] == inputs[0] == tokenizer.end_id
+            assert ids[: len(prefix)] == prefix
+            assert ids[len(prefix)] == answer
+            assert row[len(ids) :] == [-100] * (len(row) - len(ids))
+    again = list(story_batches(tokenizer, sizes, 1, 1))
+    assert torch.equal(again[-1].tokens, batch.tokens)
+
+
+def test_recall_keeps_what_is_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("ngram", "lstm", "encoder-decoder")
+    found = recall(models=names, sizes=SMALL, owners=1, out=tmp_path / "probe", threads=1)
+    assert [row[0] for row in found.rows] == list(names)
+    assert found.numbers["chance"] == pytest.approx(100 / 13)
+    assert json.dumps(found.as_dict())
+    assert (tmp_path / "probe" / "recall.html").read_text().count("<svg") == 1
+    assert "lstm" in str(found)
+    monkeypatch.setattr(probes_recall, "_trained", None)
+    again = recall(models=names, sizes=SMALL, owners=1, out=tmp_path / "probe")
+    assert again.rows == found.rows
+    with pytest.raises(UserError, match="other settings"):
+        recall(models=names, sizes=SMALL, owners=2, out=tmp_path / "probe")
+    with pytest.raises(UserError, match="no model 'bert'"):
+        recall(models=("bert",), out=tmp_path / "other")
+
+
+def test_an_encoder_decoder_is_scored_as_by_hand() -> None:
+    """Every answer the likeliest: all are right; a network that always says one word: its share."""
+    tokenizer = probes_recall.story_tokenizer(1, 1)
+    stories = cloze_set(20, 1, 6)
+    word = int(tokenizer.encode(f"a {stories[0].cloze.answer}")[-1])
+
+    class Always(torch.nn.Module):
+        def forward(self, tokens: torch.Tensor, **_: torch.Tensor) -> torch.Tensor:
+            logits = torch.zeros(len(tokens), 1, tokenizer.vocab_size)
+            logits[:, :, word] = 50.0
+            return logits
+
+    share = sum(s.cloze.answer == stories[0].cloze.answer for s in stories) / len(stories)
+    found = probes_recall._answers(Always(), tokenizer, stories, 7)
+    assert found == pytest.approx((share, share), abs=1e-6)
+
+
+@pytest.mark.slow
+def test_attention_recalls_where_an_lstm_fades(tmp_path: Path) -> None:
+    sizes = Sizes(steps=240, batch_tokens=2048, longest=50, tests=60)
+    found = recall(models=("lstm", "transformer"), sizes=sizes, out=tmp_path / "x", threads=1)
+    lstm, transformer = found.numbers["models"]
+    assert min(transformer["accuracy"]) > 80
+    assert transformer["accuracy"][-1] > lstm["accuracy"][-1] + 20
+
+
+def test_parallel(tmp_path: Path) -> None:
+    sizes = probes_parallel.Sizes(
+        lengths=(4, 8), tokens=16, positions=(4, 300), width=16, vocab_size=32, repeats=1
+    )
+    found = probes_parallel.parallel(sizes=sizes, out=tmp_path / "x", threads=1)
+    carried = {name: one["carried"] for name, one in found.numbers["models"].items()}
+    width = 2 * 16
+    assert carried["rnn"] == [4 * width] * 2  # one float32 vector, wherever it stands
+    assert carried["lstm"] == [8 * width] * 2
+    assert carried["transformer"][1] > carried["transformer"][0]
+    assert len(found.charts) == 3
+    assert "lstm" in str(found)
+
+
+def test_the_api_names_what_it_has(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no probe 'speed'"):
+        api.compare(probe="speed")
+    with pytest.raises(UserError, match="parallel has no setting 'owners'"):
+        api.compare(probe="parallel", owners=1, out=tmp_path / "p")
