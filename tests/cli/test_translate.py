@@ -153,6 +153,11 @@ def test_mistakes(flags: list[str], words: str, capsys: pytest.CaptureFixture[st
     assert words in err
 
 
+def test_a_flag_without_effect_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["translate", "zh-en", "谁", "--length-penalty", "none", "--alpha", "2"]) == 0
+    assert "--alpha has no effect" in capsys.readouterr().err
+
+
 def test_bytes_that_are_no_text(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

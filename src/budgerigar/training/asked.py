@@ -63,7 +63,7 @@ def refuse_untrainable(recipe: Recipe, given: Given | None = None) -> None:
     if given.has_pairs:
         raise UserError(
             f"Sentence pairs are for a model that reads a source and writes a target, and this one "
-            f"is {recipe.model.get('assembly', recipe.kind)}. Leave --recipe out for a planned one, "
+            f"is {_one_of_text(recipe)}. Leave --recipe out for a planned one, "
             "or choose an encoder-decoder (--recipe multi30k, --assembly encoder-decoder)."
         )
     assembly = recipe.model.get("assembly", "decoder-only")
@@ -72,6 +72,13 @@ def refuse_untrainable(recipe: Recipe, given: Given | None = None) -> None:
             f"A model of assembly {assembly} cannot be trained on a plain text, where each token "
             "is predicted from those before it. Leave --assembly out: decoder-only can."
         )
+
+
+def _one_of_text(recipe: Recipe) -> str:
+    """What to call a model that reads no pairs."""
+    if recipe.kind == "transformer":
+        return str(recipe.model.get("assembly", "decoder-only"))
+    return f"of kind {recipe.kind}"
 
 
 def without_effect(recipe: Recipe, given: Iterable[str], has_files: bool) -> list[str]:
