@@ -10,8 +10,9 @@ import torch
 
 from budgerigar import api
 from budgerigar.errors import UserError
-from budgerigar.experiments import probes_parallel, probes_recall
+from budgerigar.experiments import probes_context, probes_parallel, probes_recall
 from budgerigar.experiments.probes_recall import Sizes, recall, story_batches
+from budgerigar.layers.attention import attention
 from budgerigar.text.stories import cloze_set
 
 SMALL = Sizes(steps=3, batch_tokens=256, longest=12, tests=6, d_hidden=16)
@@ -96,3 +97,45 @@ def test_the_api_names_what_it_has(tmp_path: Path) -> None:
         api.compare(probe="speed")
     with pytest.raises(UserError, match="parallel has no setting 'owners'"):
         api.compare(probe="parallel", owners=1, out=tmp_path / "p")
+
+
+def test_a_window_with_sinks_is_attention_with_that_mask() -> None:
+    draws = torch.Generator().manual_seed(1)
+    q, k, v = (torch.randn(1, 2, 23, 4, generator=draws, dtype=torch.float64) for _ in range(3))
+    places = torch.arange(23)
+    near = (places > places[:, None] - 5) | (places < 2)
+    seen = (places <= places[:, None]) & near
+    assert torch.allclose(probes_context.windowed(q, k, v, 5, 2), attention(q, k, v, seen))
+
+
+@pytest.mark.parametrize("length", [3, 8, 40])
+def test_scores_are_counted(length: int) -> None:
+    sizes = probes_context.Sizes(n_heads=3, window=6, sinks=2)
+    places = torch.arange(length)
+    causal = places <= places[:, None]
+    assert probes_context.score_entries("explicit", length, sizes) == 3 * length**2
+    assert probes_context.score_entries("fused", length, sizes) == 3 * int(causal.sum())
+    near = (places > places[:, None] - 6) | (places < 2)
+    found = probes_context.score_entries("window with sinks", length, sizes)
+    assert found == 3 * int((causal & near).sum())
+
+
+def test_memory_is_what_torch_allocates() -> None:
+    found = probes_context.peak_bytes(lambda: torch.zeros(1000, 1000).sum() + 1)
+    assert 4_000_000 <= found < 4_100_000
+
+
+def test_context(tmp_path: Path) -> None:
+    sizes = probes_context.Sizes(
+        (64, 128), 2, 8, window=16, sinks=2, cache_lengths=(64, 512), n_layers=1, repeats=1
+    )
+    found = probes_context.context(sizes=sizes, out=tmp_path / "x", threads=1)
+    explicit, fused = (found.numbers["attention"][way] for way in ("explicit", "fused"))
+    assert explicit["scores"] == [2 * 64**2, 2 * 128**2]
+    assert explicit["bytes"][1] / explicit["bytes"][0] > 3.5
+    assert fused["bytes"][1] < explicit["bytes"][1]
+    caches = found.numbers["caches"]
+    assert caches["one key-value head"][1] < caches["all heads"][1]
+    assert caches["window 16, 2 sinks"][1] == caches["window 16, 2 sinks"][0]
+    assert "a million" in str(found)
+    assert probes_context.context(sizes=sizes, out=tmp_path / "x", threads=1).rows == found.rows

@@ -84,7 +84,7 @@ class Sizes:
         return [(a, min(b, self.longest)) for a, b in STRETCHES if a < self.longest or a == 0]
 
 
-QUICK = Sizes(steps=150, batch_tokens=2048, longest=100, tests=60)
+QUICK = Sizes(steps=300, longest=100, tests=60)
 
 
 @dataclass(frozen=True)
