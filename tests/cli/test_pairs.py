@@ -233,6 +233,15 @@ def test_look_at_one_thing(
     assert words in capsys.readouterr().out
 
 
+def test_a_blanked_source_draws_no_attention_to_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["look", "zh-en", LESSON, "--no-source"]) == 0
+    out, err = capsys.readouterr()
+    assert "L0.H0" not in out
+    assert "--kind self --of decoder" in err
+    assert main(["look", "zh-en", LESSON, "--no-source", "--kind", "self", "--of", "decoder"]) == 0
+    assert "looks back" in capsys.readouterr().out
+
+
 def test_what_comes_next_with_and_without_the_source(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

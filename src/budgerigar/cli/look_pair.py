@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import suppress
 from typing import Any
 
 from budgerigar.errors import UserError
@@ -69,6 +70,9 @@ def show(trace: Any, options: argparse.Namespace) -> None:
     if options.head or options.layer is not None or options.grid:
         names = [options.head] if options.head else None
         names = names or [head.name for head in trace.heads(options.layer, of, kind)]
+    elif kind == "cross" and options.no_source and options.kind is None:
+        _point_to_self_attention(trace, options)  # every weight here is switched off
+        return
     else:
         if kind == "cross" and not options.no_source:
             print(trace.alignment())
@@ -84,6 +88,14 @@ def show(trace: Any, options: argparse.Namespace) -> None:
             "other heads: --head NAME, --layer N, --grid; other attention: --kind self --of encoder"
         )
         print(f"{more}; a picture: --out heads.png", file=sys.stderr)
+
+
+def _point_to_self_attention(trace: Any, options: argparse.Namespace) -> None:
+    """Say how to see what the decoder looks at without its source, if it looks at itself."""
+    with suppress(UserError):
+        trace.site("decoder", "self")
+        if not options.quiet:
+            print("what the decoder looks at in itself: --kind self --of decoder", file=sys.stderr)
 
 
 def site_of(trace: Any, options: argparse.Namespace) -> tuple[str | None, str | None]:
