@@ -11,6 +11,7 @@ T positions, H heads, E d_head.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,6 +20,8 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map_only
 
 from budgerigar import progress
 from budgerigar.experiments.compare_words import duration
@@ -129,21 +132,41 @@ def windowed(q: Tensor, k: Tensor, v: Tensor, window: int, sinks: int) -> Tensor
     return torch.cat(parts, dim=2)
 
 
-def peak_bytes(run: Callable[[], object]) -> int:
-    """The most bytes that torch had allocated at a time during `run`, beyond what was there before."""
-    from torch.profiler import ProfilerActivity, profile
+class _Living(TorchDispatchMode):
+    """Counts the bytes of the tensors that operations make, while they live."""
 
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
-        result = run()
-    assert result is not None
-    assert record.profiler is not None
-    events = record.profiler.kineto_results.events()
-    changes = sorted((e.start_ns(), e.nbytes()) for e in events if e.name() == "[memory]")
-    now = most = 0
-    for _, change in changes:
-        now += change
-        most = max(most, now)
-    return most
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = self.most = 0
+        self._known: set[int] = set()
+
+    def __torch_dispatch__(
+        self, operation: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        result = operation(*args, **(kwargs or {}))
+        tree_map_only(Tensor, self._count, result)
+        return result
+
+    def _count(self, tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        key, n_bytes = storage._cdata, storage.nbytes()
+        if key not in self._known:  # not a view of what is counted
+            self._known.add(key)
+            self.now += n_bytes
+            self.most = max(self.most, self.now)
+            weakref.finalize(storage, self._freed, key, n_bytes)
+        return tensor
+
+    def _freed(self, key: int, n_bytes: int) -> None:
+        self._known.discard(key)
+        self.now -= n_bytes
+
+
+def peak_bytes(run: Callable[[], object]) -> int:
+    """The most bytes of tensors made during `run` that lived at the same time."""
+    with _Living() as living:
+        run()
+    return living.most
 
 
 # -- the cache --------------------------------------------------------------------------------------
@@ -241,7 +264,7 @@ def _probe(
         title="What a long text costs attention",
         about=f"One layer's causal attention, {sizes.n_heads} heads of {sizes.d_head}, forward, "
         f"float32, {torch.get_num_threads()} threads, the best of {sizes.repeats} runs; memory is the "
-        f"most that was allocated meanwhile. Caches of {sizes.n_layers} layers. Window "
+        f"tensors that lived at the same time. Caches of {sizes.n_layers} layers. Window "
         f"{sizes.window}, {sizes.sinks} sinks. Seed {seed}.",
         seed=seed,
         head=("way", "T", "scores", "time", "of T/2", "memory", "of T/2"),
