@@ -54,11 +54,12 @@ def draw_word_map(path: Path, vectors: np.ndarray, labels: Sequence[str]) -> Pat
     figure = blank_figure(FIGURE_INCHES)
     axes = figure.add_axes((0.06, 0.07, 0.92, 0.88))
     axes.scatter(places[:, 0], places[:, 1], s=7, color="#3b6fa0", alpha=0.55, linewidths=0)
-    for low, high, limit in zip(
-        places.min(0), places.max(0), (axes.set_xlim, axes.set_ylim), strict=True
-    ):
-        room = 0.05 * (high - low) + 1e-6
-        limit(low - room, high + 1.6 * room)  # settled now: labels are measured below
+    low, high = places.min(0), places.max(0)
+    room = 0.05 * (high - low) + 1e-6
+    axes.set_xlim(
+        low[0] - room[0], high[0] + 1.6 * room[0]
+    )  # settled now: labels are measured below
+    axes.set_ylim(low[1] - room[1], high[1] + 1.6 * room[1])
     for name, share, label in zip("xy", shares, ("first", "second"), strict=True):
         text = f"{label} principal component ({100 * share:.0f} % of the spread)"
         getattr(axes, f"set_{name}label")(text)

@@ -12,7 +12,9 @@ def losses_table(entries: Sequence[dict[str, Any]]) -> str:
     final = [e for e in entries if e["kind"] == "final"]
     if not final:
         return ""
-    lines = next((e["losses"] for e in reversed(entries) if e["kind"] == "baselines"), {})
+    lines: dict[str, Any] = next(
+        (e["losses"] for e in reversed(entries) if e["kind"] == "baselines"), {}
+    )
     rows = [(f"these vectors, pass {final[-1]['epoch']}", float(final[-1]["loss"]))]
     rows += [(name, float(loss)) for name, loss in lines.items()]
     cells = "\n".join(
@@ -27,7 +29,9 @@ def losses_table(entries: Sequence[dict[str, Any]]) -> str:
 
 def neighbours_table(entries: Sequence[dict[str, Any]]) -> str:
     """Some words, from frequent to rare, with those whose vectors are nearest."""
-    found = next((e["words"] for e in reversed(entries) if e["kind"] == "neighbours"), {})
+    found: dict[str, list[str]] = next(
+        (e["words"] for e in reversed(entries) if e["kind"] == "neighbours"), {}
+    )
     if not found:
         return ""
     rows = "\n".join(

@@ -41,6 +41,10 @@ class Block:
     noise: Tensor
     mixing: Tensor | None
     """None: skip-gram"""
+    loads: tuple[Tensor, Tensor]
+    """(A,) and (O,): true pairs and noise that each vector meets in this block, by weight"""
+    most: tuple[float, float]
+    """the largest of each of `loads`"""
     pairs: float
     """true pairs"""
 
@@ -96,8 +100,10 @@ class SpanBlocks:
         weights = (drawn * (self.config.negatives / NOISE_WORDS)).astype(np.float32)
         if self.config.method == "skip-gram":
             positives = _table(cells, len(inputs), len(outputs))
-            noise = positives.sum(1, keepdims=True) * weights
+            many = positives.sum(1, keepdims=True)
+            noise = many * weights
             mixing = None
+            met = many[:, 0]
         else:
             mixing = _table(cells, PLACES, len(inputs))
             many = mixing.sum(1, keepdims=True)
@@ -106,13 +112,18 @@ class SpanBlocks:
             places = np.arange(PLACES) * len(outputs) + numbers[:PLACES]
             positives = _table(places, PLACES, len(outputs)) * known
             noise = known * weights
+            met = mixing.sum(0)
+        pairs = float(positives.sum())
+        meets = (1 + self.config.negatives) * met, positives.sum(0) + pairs * weights
         return Block(
             torch.from_numpy(inputs),
             torch.from_numpy(outputs),
             torch.from_numpy(positives),
             torch.from_numpy(noise),
             None if mixing is None else torch.from_numpy(mixing),
-            float(positives.sum()),
+            (torch.from_numpy(meets[0]), torch.from_numpy(meets[1])),
+            (float(meets[0].max()), float(meets[1].max())),
+            pairs,
         )
 
     def __iter__(self) -> Iterator[Block]:

@@ -189,6 +189,6 @@ def _rose(place: Place, loss: float) -> str:
     if place.best_loss is None or loss < place.best_loss + 0.01:
         return ""
     return (
-        f". It was lowest, {place.best_loss:.4f}, after pass {place.best_epoch}: what is learnt after "
-        "that is partly learnt by heart, though neighbours may still become better"
+        f". It was lowest, {place.best_loss:.4f}, after pass {place.best_epoch}: at a high rate the "
+        "vectors lean to what they read last, later some is learnt by heart. Kept is the last pass"
     )

@@ -3,7 +3,8 @@
 The rate falls linearly over the whole (Mikolov et al. 2013a). Every draw comes from a generator of its
 own for each pass and span of the text, so that a run that was stopped goes on bit for bit. After each
 pass the held-out loss is measured. Kept are the vectors after the last pass, as the authors' program
-keeps them: on a short text the loss on held-out words is lowest while rare words still all look alike.
+keeps them, not those of the lowest loss: while the rate is high the vectors lean to what they read
+last, which the held-out end of a text resembles, and rare words still all look alike.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from budgerigar.training.word_blocks import SPAN, Block, SpanBlocks
 
 LOOK_EVERY = 16  # blocks between two whose loss is computed, which takes as long as learning
 LOG_EVERY = 512  # blocks per line of metrics.jsonl
+MOST_LOAD = 2.0  # rate x what a vector meets in a block; beyond it steps could overshoot and grow
 FEWEST = 2  # words with which there is anything to learn
 
 
@@ -74,11 +76,13 @@ def vector_text(corpus: Any, config: WordVectorsConfig) -> VectorText:
             "from. Give a longer text."
         )
     counts = np.bincount(rows[rows >= 0], weights=seen[rows >= 0], minlength=n_words)
-    texts = [
+    train, validation = (
         word_text(store.tokens, rows, tokenizer, store.end_id)
         for store in (corpus.train, corpus.validation)
-    ]
-    return VectorText(*texts, rows, counts.astype(np.int64), row_words(keys, rows), config)
+    )
+    return VectorText(
+        train, validation, rows, counts.astype(np.int64), row_words(keys, rows), config
+    )
 
 
 @dataclass
@@ -177,9 +181,14 @@ class VectorTrainer:
             model.outputs.index_select(0, block.outputs),
         )
         positives, noise = block.positives, block.noise
-        x, y, scores = learn_block(x, y, positives, noise, rate, block.mixing)
-        model.inputs.index_copy_(0, block.inputs, x)
-        model.outputs.index_copy_(0, block.outputs, y)
+        new_x, new_y, scores = learn_block(x, y, positives, noise, rate, block.mixing)
+        steps = zip((x, y), (new_x, new_y), block.loads, block.most, strict=True)
+        for old, new, load, most in steps:
+            if rate * most > MOST_LOAD:
+                share = (MOST_LOAD / (rate * load)).clamp_(max=1.0)
+                torch.lerp(old, new, share[:, None], out=new)
+        model.inputs.index_copy_(0, block.inputs, new_x)
+        model.outputs.index_copy_(0, block.outputs, new_y)
         if place.blocks % LOOK_EVERY == 0:
             place.seen[0] += float(block_loss(scores, positives, noise))
             place.seen[1] += block.pairs
@@ -249,9 +258,9 @@ class VectorTrainer:
             "epochs": self.epochs,
             "metrics_bytes": self._metrics.flush(sync=True),
         }
-        weights = {"inputs": self.model.inputs, "outputs": self.model.outputs}
+        weights, only_to_learn = {"inputs": self.model.inputs}, {"outputs": self.model.outputs}
         keep = self.settings.keep_checkpoints
-        write_checkpoint(self.folder.path, self.place.blocks, state, weights, {}, keep)
+        write_checkpoint(self.folder.path, self.place.blocks, state, weights, only_to_learn, keep)
 
     def save(self) -> None:
         """Make the present vectors the run's."""
@@ -262,4 +271,4 @@ class VectorTrainer:
         """Go on from where `checkpoint` was written."""
         self.place = Place(**checkpoint.state["place"])
         self.model.inputs = checkpoint.weights["inputs"]
-        self.model.outputs = checkpoint.weights["outputs"]
+        self.model.outputs = checkpoint.training["outputs"]
