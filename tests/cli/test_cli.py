@@ -91,7 +91,7 @@ def test_train_help_explains_each_setting(capsys: pytest.CaptureFixture[str]) ->
         (["eject", "a", "b"], ["no further argument 'b'"]),
         (["list", "--threads", "0"], ["from 1 to"]),
         (["list", "--threads", "99999"], ["from 1 to"]),
-        (["look"], ["RUN and TEXT must be given"]),
+        (["look"], ["RUN must be given"]),
         (["look", "a", "has", "a", "cat"], ["no further argument 'a'", "quotes"]),
         (["look", "a", ""], ["text is empty"]),
         (["generate", "x", "p", "--samples", "x"], ["'x' is not a whole number"]),

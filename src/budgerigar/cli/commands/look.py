@@ -74,7 +74,9 @@ def run(options: argparse.Namespace) -> None:
     chosen = _chosen(options)
     if len(chosen) > 1:
         raise UserError(f"{' and '.join(chosen)} ask for different pictures; give one of them")
-    if not (options.text or options.analogy or options.map):
+    if options.text is None and not (options.analogy or options.map):
+        raise UserError("TEXT must be given: what the model reads, or a word of word vectors")
+    if options.text == "":
         raise UserError("the text is empty: there is nothing to look at")
     if options.out and Path(options.out).exists():
         raise UserError(f"{options.out} exists already; choose another --out or remove it")
