@@ -3,11 +3,13 @@
 Stories that name a pet, then talk of other things, then ask for the pet. An LSTM (Hochreiter &
 Schmidhuber 1997) has to carry the pet through every word between in a state of fixed size; a
 Transformer of fewer weights looks at the word itself. Both learn from the same words, the same
-number of times.
+number of times, by the same optimizer. (With AdamW the LSTM's loss is twice as high: 1.52 nats instead
+of 0.75, and it recalls no more.)
 """
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -23,19 +25,8 @@ from budgerigar.text.corpus import Corpus
 from budgerigar.text.stories import CHANCE, cloze_set
 from budgerigar.training.recipe import TrainingRecipe
 
-LSTM_TRAINING = TrainingRecipe(
-    optimizer="adamw",
-    learning_rate=6e-3,
-    schedule="linear",
-    warmup_steps=10,
-    beta2=0.98,
-    weight_decay=0.0,
-    clip=1.0,
-    precision="float32",
-)
-
-
-STORIES = Stories(n=8000, filler_words=(0, 60), length=128, d_model=72, steps=200, batch=16)
+# 96: the longest passage with 24 words between has 90
+STORIES = Stories(n=8000, filler_words=(0, 30), length=96, d_model=72, steps=200, batch=24)
 
 
 @dataclass(frozen=True)
@@ -45,7 +36,7 @@ class Sizes:
     stories: Stories = STORIES
     d_hidden: int = 128
     d_embedding: int = 64
-    distances: tuple[int, ...] = (0, 6, 12, 24, 48)
+    distances: tuple[int, ...] = (0, 6, 12, 24)
     """words of other things between the opening and the gap"""
     told: int = 24
     tests: int = 150
@@ -66,13 +57,18 @@ class Recall:
 def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
     """Train both on the same stories and ask both for the pet."""
     corpus = gather(sizes.stories, seed)
-    recurrent = measure(_lstm(corpus, seed, sizes), LSTM_TRAINING, corpus, seed, sizes)
-    transformer = build(config(corpus, sizes.stories), seed)
-    attentive = measure(transformer, settings(sizes.stories), corpus, seed, sizes)
+    training = settings(sizes.stories)
+    recurrent = measure(_lstm(corpus, seed, sizes), lstm_settings(training), corpus, seed, sizes)
+    attentive = measure(build(config(corpus, sizes.stories), seed), training, corpus, seed, sizes)
     at = sizes.distances.index(sizes.told)
     without, with_attention = recurrent.accuracy[at], attentive.accuracy[at]
     chance = 100 * CHANCE
     held = with_attention > 90 and without < 60
+    kept = (
+        "it fades"
+        if recurrent.accuracy[0] > 2 * chance
+        else "in this time it has not learnt to carry the pet along at all"
+    )
     words = sizes.stories.steps * sizes.stories.batch * sizes.stories.length
     return WhyResult(
         part="attention",
@@ -95,10 +91,10 @@ def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
         ),
         shows=f"After {words:,} words of training, the same for both, of {sizes.tests} unseen stories "
         f"at each distance: the LSTM ({recurrent.parameters:,} weights, {recurrent.seconds:.0f} s) "
-        f"recalls {_row(recurrent)}% at {_plain(sizes.distances)} words; the Transformer "
+        f"recalls {_row(recurrent)}% at {_plain(sizes.distances)} words: {kept}; the Transformer "
         f"({attentive.parameters:,} weights, {attentive.seconds:.0f} s) {_row(attentive)}%. Chance is "
-        f"{chance:.1f}%. Their losses, {recurrent.loss:.2f} and {attentive.loss:.2f} nats per word, "
-        "differ far less: language is mostly near, recall is not.",
+        f"{chance:.1f}%. In their losses, {recurrent.loss:.2f} and {attentive.loss:.2f} nats per word, "
+        "one sees little of it: most words depend on what is near, this one does not.",
         held=held,
         verdict="It holds: the LSTM loses what attention still finds."
         if held
@@ -124,6 +120,11 @@ def _lstm(corpus: Corpus, seed: int, sizes: Sizes) -> Any:
         ),
         seed,
     )
+
+
+def lstm_settings(training: TrainingRecipe) -> TrainingRecipe:
+    """The Transformer's, with the rates that suit an LSTM, and clipped (Pascanu et al. 2013)."""
+    return dataclasses.replace(training, muon_learning_rate=0.04, learning_rate=0.02, clip=1.0)
 
 
 def measure(

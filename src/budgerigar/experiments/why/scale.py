@@ -7,6 +7,7 @@ the gradient of a softmax that has made up its mind is nothing.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import torch
@@ -28,6 +29,7 @@ class Sizes:
     keys: int = 64
     trained_widths: tuple[int, ...] = (16, 64, 256)
     steps: int = 120
+    learning_rate: float = 2e-3
     batch: int = 32
     length: int = 16
     n_words: int = 32
@@ -162,4 +164,5 @@ def loss(width: int, scaled: bool, seed: int, sizes: Sizes) -> float:
         return {"tokens": words}, words[:, places]
 
     network = Transformer(config, seed)
-    return last_mean(learn(network, following, sizes.steps, ADAM, f"a head {width} wide"))
+    settings = dataclasses.replace(ADAM, learning_rate=sizes.learning_rate)
+    return last_mean(learn(network, following, sizes.steps, settings, f"a head {width} wide"))
