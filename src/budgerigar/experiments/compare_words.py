@@ -120,11 +120,13 @@ def lead(results: Sequence[Result]) -> list[tuple[float, str]]:
 
 
 def duration(seconds: float) -> str:
-    """0.8 s · 42 s · 5 min 3 s."""
+    """0.8 s · 42 s · 5 min 3 s · 20.7 hours."""
     if seconds < 10:
         return f"{seconds:.1f} s"
     if seconds < 120:
         return f"{seconds:.0f} s"
+    if seconds >= 7200:
+        return f"{seconds / 3600:,.1f} hours"
     return f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
 
 
