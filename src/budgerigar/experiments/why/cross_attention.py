@@ -34,7 +34,7 @@ PREFIX = "Xuanyuan has a"
 class Sizes:
     """How large the experiment is."""
 
-    steps: int = 300
+    steps: int = 500
     n_pairs: int = 12_000
     tests: int = 200
     d_model: int = 96

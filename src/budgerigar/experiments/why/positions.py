@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from budgerigar.experiments.why.frame import Bars, Lines, Measured, WhyResult, number
+from budgerigar.experiments.why.frame import Bars, Measured, WhyResult, number
 from budgerigar.experiments.why.learning import ADAM, Inputs, learn
 from budgerigar.experiments.why.stories import Stories, gather, story_loss, train_on_stories
 from budgerigar.layers.config import TransformerConfig
@@ -63,7 +63,7 @@ def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
         seed=seed,
         problem="To attention a sentence is a bag of words: “Xuanyuan has the budgerigar” and “the "
         "budgerigar has Xuanyuan” give the same vectors, permuted.",
-        without=Measured("encoder without positions: who owns", right["none"], "% right", 1),
+        without=Measured("encoder without positions, who owns whom", right["none"], "% right", 1),
         with_part=Measured("with sinusoids", right["sinusoidal"], "% right", 1),
         panels=(
             Bars(
@@ -73,17 +73,14 @@ def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
                 top=100,
                 line=("chance", 50.0),
             ),
-            Lines(
-                "a causal decoder on stories",
-                "run",
-                "nats per word, held out",
-                list(range(1, sizes.repeats + 1)),
-                {
-                    "no positions": decoders["none"],
-                    "learned positions": decoders["learned"],
-                    "rotary positions": decoders["rotary"],
-                },
-                bottom=0.0,
+            Bars(
+                "a causal decoder on stories, held-out words",
+                "nats",
+                [
+                    ("no positions", means["none"]),
+                    ("learned positions", means["learned"]),
+                    ("rotary positions", means["rotary"]),
+                ],
             ),
         ),
         shows="The largest difference between a word's vectors in the two sentences, against the "
