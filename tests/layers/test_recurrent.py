@@ -24,7 +24,8 @@ def cells(kind: str, seed: int = 0, dtype: torch.dtype = torch.float32) -> Recur
 
 def torchs(kind: str, forth: Recurrence, back: Recurrence | None = None) -> Any:
     """torch's RNN, GRU or LSTM with copied weights."""
-    made = {"elman": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}[kind](D, H, batch_first=True, bidirectional=bool(back))
+    cells = {"elman": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
+    made = cells[kind](D, H, batch_first=True, bidirectional=bool(back))
     with torch.no_grad():
         for one, suffix in ((forth, ""), (back, "_reverse")):
             if one is None:

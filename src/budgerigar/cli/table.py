@@ -21,7 +21,9 @@ GROUPS: dict[str, tuple[Command, ...]] = {
     ),
     "make": (
         Command("train", "[FILE…]", "train or fine-tune a model on a text, or on sentence pairs"),
-        Command("compare", "[CORPUS]", "n-gram, RNN, LSTM, GPT on one text: who wins, when; probes"),
+        Command(
+            "compare", "[CORPUS]", "n-gram, RNN, LSTM, GPT on one text: who wins, when; probes"
+        ),
         Command("evaluate", "RUN [FILE]", "loss, bits per byte, accuracy; BLEU, chrF, TER"),
     ),
     "run": (
