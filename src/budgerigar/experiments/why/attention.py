@@ -64,11 +64,9 @@ def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
     without, with_attention = recurrent.accuracy[at], attentive.accuracy[at]
     chance = 100 * CHANCE
     held = with_attention > 90 and without < 60
-    kept = (
-        "it fades"
-        if recurrent.accuracy[0] > 2 * chance
-        else "in this time it has not learnt to carry the pet along at all"
-    )
+    fades = recurrent.accuracy[0] > 2 * chance
+    kept = "it fades" if fades else "in this time it has not learnt to carry the pet along at all"
+    lost = "the LSTM loses" if fades else "the LSTM has not learnt to carry along"
     words = sizes.stories.steps * sizes.stories.batch * sizes.stories.length
     return WhyResult(
         part="attention",
@@ -96,7 +94,7 @@ def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
         f"{chance:.1f}%. In their losses, {recurrent.loss:.2f} and {attentive.loss:.2f} nats per word, "
         "one sees little of it: most words depend on what is near, this one does not.",
         held=held,
-        verdict="It holds: the LSTM loses what attention still finds."
+        verdict=f"It holds: attention finds what {lost}, in the same training."
         if held
         else "It does not show this time: the LSTM recalls too well, or the Transformer too badly.",
         next_problem="One look is one weighted average. A word often needs two others at once.",
