@@ -25,11 +25,11 @@ class TranslationOptions:
     """hypotheses followed side by side; 1: greedy, the likeliest token at each step"""
     n_best: int = 1
     """translations per line, best first; at most beam_size (sampling: as many samples)"""
-    length_penalty: LengthPenalty = "gnmt"
-    """a log-probability is divided by ((5 + n) / 6)^alpha (gnmt; Wu et al. 2016), n^alpha (average)
-    or 1 (none), for n tokens"""
+    length_penalty: LengthPenalty = "average"
+    """a log-probability is divided by n^alpha (average), ((5 + n) / 6)^alpha (gnmt; Wu et al. 2016) or
+    1 (none), for n tokens; small models write too little with gnmt's 0.6"""
     alpha: float | None = None
-    """exponent of the length penalty, 0 or more; None: 0.6 for gnmt, 1 for average"""
+    """exponent of the length penalty, 0 or more; None: 1 for average, 0.6 for gnmt"""
     coverage_penalty: float = 0.0
     """beta of Wu et al. 2016: log(min(attention received, 1)), summed over the source's tokens, times
     this is added to the score; 0: none"""
