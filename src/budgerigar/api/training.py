@@ -73,18 +73,15 @@ def train(
     pairs_given = bool(source or target or pairs)
     base = _resolve(recipe or _recipe_of(corpus, layers), config, layers, corpus, pairs_given)
     paths, chosen = _of_catalogue(corpus) if corpus and base is None else (_paths(files), [])
-    parallel: dict[str, Any] = {
-        "source": _paths(source),
-        "target": _paths(target),
-        "pairs": _paths(pairs),
-        "validation_source": _paths(validation_source),
-        "validation_target": _paths(validation_target),
-        "validation_pairs": _paths(validation_pairs),
-    }
     done = train_run(
         base,
         paths,
-        **{name: given for name, given in parallel.items() if given},
+        source=_paths(source),
+        target=_paths(target),
+        pairs=_paths(pairs),
+        validation_source=_paths(validation_source),
+        validation_target=_paths(validation_target),
+        validation_pairs=_paths(validation_pairs),
         out=out,
         minutes=minutes,
         settings=_nested([*layers, *chosen]),

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Any, Protocol, Self, runtime_checkable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from budgerigar.errors import UserError
 
@@ -86,6 +86,24 @@ class NextTokenModel(Protocol):
         text into steps gives the same logits.
         """
         ...
+
+
+class Network(nn.Module):
+    """What every model with a table of token embeddings says of itself."""
+
+    config: Any
+    embedding: Any
+
+    @property
+    def vocab_size(self) -> int:
+        """V."""
+        return int(self.config.vocab_size)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        weight: Tensor = self.embedding.tokens.weight
+        return weight.device
 
 
 def check_ids(ids: Iterable[int], vocab_size: int, where: str = "") -> None:

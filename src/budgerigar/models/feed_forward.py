@@ -24,6 +24,7 @@ from budgerigar.layers.linear import Linear, product
 from budgerigar.layers.recurrent import initialise_recurrent
 from budgerigar.layers.taps import Taps, tap
 from budgerigar.models.ancestor_configs import FeedForwardConfig
+from budgerigar.models.base import Network
 from budgerigar.models.documents import since_opening
 from budgerigar.models.recurrent import last_real, refuse_source
 
@@ -98,7 +99,7 @@ class WindowHead(nn.Module):
         return logits if logits.dtype == torch.float64 else logits.float()
 
 
-class FeedForward(nn.Module):
+class FeedForward(Network):
     """Bengio's model, as `config` says."""
 
     context_length: None = None  # longer texts are no trouble: it forgets by itself
@@ -111,17 +112,6 @@ class FeedForward(nn.Module):
         self.decoder = nn.ModuleDict(layers)  # the hidden layer: decoder.0.weight is H, .bias is d
         self.head = WindowHead(config)
         initialise_recurrent(self, "orthogonal", config.d_hidden, seed)
-
-    # -- facts -------------------------------------------------------------------------------------
-    @property
-    def vocab_size(self) -> int:
-        """V."""
-        return self.config.vocab_size
-
-    @property
-    def device(self) -> torch.device:
-        """Where the weights are."""
-        return self.embedding.tokens.weight.device
 
     # -- whole sequences ---------------------------------------------------------------------------
     def forward(

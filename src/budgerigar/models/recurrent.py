@@ -28,6 +28,7 @@ from budgerigar.layers.recurrent import (
 )
 from budgerigar.layers.taps import Taps, tap
 from budgerigar.models.ancestor_configs import RecurrentConfig
+from budgerigar.models.base import Network
 from budgerigar.models.documents import since_opening
 from budgerigar.models.rnn_parts import Recorder
 
@@ -197,7 +198,7 @@ class TokenTable(nn.Module):
         return vectors
 
 
-class Recurrent(nn.Module):
+class Recurrent(Network):
     """A recurrent language model, as `config` says."""
 
     context_length: None = None  # it never has to forget
@@ -209,17 +210,6 @@ class Recurrent(nn.Module):
         self.decoder = RecurrentStack(config)
         self.head = RecurrentHead(config)
         initialise_recurrent(self, config.initialisation, config.d_hidden, seed)
-
-    # -- facts -------------------------------------------------------------------------------------
-    @property
-    def vocab_size(self) -> int:
-        """V."""
-        return self.config.vocab_size
-
-    @property
-    def device(self) -> torch.device:
-        """Where the weights are."""
-        return self.embedding.tokens.weight.device
 
     # -- whole sequences ---------------------------------------------------------------------------
     def forward(

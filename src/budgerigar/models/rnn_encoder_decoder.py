@@ -11,18 +11,19 @@ right-padded.
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from budgerigar.errors import UserError
 from budgerigar.layers.additive_attention import Source
 from budgerigar.layers.recurrent import initialise_recurrent
 from budgerigar.layers.taps import Taps, tap
+from budgerigar.models.base import Network
 from budgerigar.models.rnn_config import RnnEncoderDecoderConfig
 from budgerigar.models.rnn_parts import Decoder, Encoder, Output, TokenEmbedding
 from budgerigar.models.rnn_state import RnnState
 
 
-class RnnEncoderDecoder(nn.Module):
+class RnnEncoderDecoder(Network):
     """RNN Encoder-Decoder and RNNsearch, as `config` says."""
 
     def __init__(self, config: RnnEncoderDecoderConfig, seed: int = 0) -> None:
@@ -40,19 +41,9 @@ class RnnEncoderDecoder(nn.Module):
 
     # -- facts -------------------------------------------------------------------------------------
     @property
-    def vocab_size(self) -> int:
-        """V."""
-        return self.config.vocab_size
-
-    @property
     def context_length(self) -> int:
         """Most tokens of a source or a target."""
         return self.config.context_length
-
-    @property
-    def device(self) -> torch.device:
-        """Where the weights are."""
-        return self.embedding.tokens.weight.device
 
     # -- whole sequences ---------------------------------------------------------------------------
     def forward(

@@ -7,7 +7,7 @@ V vocab_size. Batches are right-padded; `lengths` says how many tokens of each r
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from budgerigar.errors import UserError
 from budgerigar.layers.block import Stack
@@ -18,9 +18,10 @@ from budgerigar.layers.initialisation import initialise
 from budgerigar.layers.rolling import roll_state
 from budgerigar.layers.taps import Taps, tap
 from budgerigar.layers.visibility import View
+from budgerigar.models.base import Network
 
 
-class Transformer(nn.Module):
+class Transformer(Network):
     """ "Attention Is All You Need" (Vaswani et al. 2017) and its children, as `config` says."""
 
     def __init__(self, config: TransformerConfig, seed: int = 0) -> None:
@@ -47,19 +48,9 @@ class Transformer(nn.Module):
 
     # -- facts -------------------------------------------------------------------------------------
     @property
-    def vocab_size(self) -> int:
-        """V."""
-        return self.config.vocab_size
-
-    @property
     def context_length(self) -> int:
         """Most positions of a sequence."""
         return self.config.context_length
-
-    @property
-    def device(self) -> torch.device:
-        """Where the weights are."""
-        return self.embedding.tokens.weight.device
 
     @property
     def can_roll(self) -> bool:

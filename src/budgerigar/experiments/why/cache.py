@@ -60,30 +60,7 @@ def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
         problem="Writing token by token, the network computes the whole text again for each new one.",
         without=Measured(f"no cache, token {last}", fresh[last].milliseconds, "ms"),
         with_part=Measured("with cache", cached[last].milliseconds, "ms"),
-        panels=(
-            Lines(
-                "time of one token",
-                "tokens before it",
-                "milliseconds",
-                sizes.positions,
-                {
-                    "with cache": [cached[at].milliseconds for at in sizes.positions],
-                    "no cache": [fresh[at].milliseconds for at in sizes.positions],
-                },
-                bottom=0.0,
-            ),
-            Lines(
-                "carried from token to token",
-                "tokens before it",
-                "MB",
-                sizes.positions,
-                {
-                    "with cache": [cached[at].bytes_carried / MB for at in sizes.positions],
-                    "no cache (the ids)": [fresh[at].bytes_carried / MB for at in sizes.positions],
-                },
-                log_y=True,
-            ),
-        ),
+        panels=_panels(cached, fresh, sizes),
         shows=f"A GPT of {sizes.layers} layers, {sizes.d_model} wide: from token {first} to {last} a "
         f"token's time grows {_growth(fresh, first, last)} without the cache and "
         f"{_growth(cached, first, last)} with it; at {last} the cache is {faster:.0f} times faster. "
@@ -102,6 +79,22 @@ def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
             "bytes per token": per_token,
             "largest difference of logits": difference,
         },
+    )
+
+
+def _panels(cached: dict[int, Timed], fresh: dict[int, Timed], sizes: Sizes) -> tuple[Lines, Lines]:
+    across = "tokens before it"
+    times = {
+        "with cache": [cached[at].milliseconds for at in sizes.positions],
+        "no cache": [fresh[at].milliseconds for at in sizes.positions],
+    }
+    carried = {
+        "with cache": [cached[at].bytes_carried / MB for at in sizes.positions],
+        "no cache (the ids)": [fresh[at].bytes_carried / MB for at in sizes.positions],
+    }
+    return (
+        Lines("time of one token", across, "milliseconds", sizes.positions, times, bottom=0.0),
+        Lines("carried from token to token", across, "MB", sizes.positions, carried, log_y=True),
     )
 
 

@@ -65,24 +65,7 @@ def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
         "budgerigar has Xuanyuan” give the same vectors, permuted.",
         without=Measured("encoder without positions, who owns whom", right["none"], "% right", 1),
         with_part=Measured("with sinusoids", right["sinusoidal"], "% right", 1),
-        panels=(
-            Bars(
-                "who owns whom, read by an encoder",
-                "%",
-                [("no positions", right["none"]), ("sinusoids", right["sinusoidal"])],
-                top=100,
-                line=("chance", 50.0),
-            ),
-            Bars(
-                "a causal decoder on stories, held-out words",
-                "nats",
-                [
-                    ("no positions", means["none"]),
-                    ("learned positions", means["learned"]),
-                    ("rotary positions", means["rotary"]),
-                ],
-            ),
-        ),
+        panels=_panels(right, means),
         shows="The largest difference between a word's vectors in the two sentences, against the "
         f"vectors' own size: {number(moved['none'])} without positions, "
         f"{number(moved['sinusoidal'])} with. So the owner is found in {right['none']:.1f}% of unseen "
@@ -102,6 +85,27 @@ def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
             "decoder losses": decoders,
             "spread between runs": spread,
         },
+    )
+
+
+def _panels(right: dict[str, float], means: dict[str, float]) -> tuple[Bars, Bars]:
+    return (
+        Bars(
+            "who owns whom, read by an encoder",
+            "%",
+            [("no positions", right["none"]), ("sinusoids", right["sinusoidal"])],
+            top=100,
+            line=("chance", 50.0),
+        ),
+        Bars(
+            "a causal decoder on stories, held-out words",
+            "nats",
+            [
+                ("no positions", means["none"]),
+                ("learned positions", means["learned"]),
+                ("rotary positions", means["rotary"]),
+            ],
+        ),
     )
 
 

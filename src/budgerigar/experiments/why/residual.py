@@ -71,24 +71,7 @@ def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
         "nothing of it is left.",
         without=Measured(f"neither, {sizes.told} layers: gradient left", neither[at], "times"),
         with_part=Measured(f"residual and norm, {sizes.told} layers", sound[at], "times"),
-        panels=(
-            Lines(
-                "gradient at the bottom / at the top, untrained",
-                "layers",
-                "ratio (1: all of it arrives)",
-                sizes.depths,
-                ratios,
-                log_x=True,
-                log_y=True,
-                bottom=1e-24,
-            ),
-            Bars(
-                f"loss of {sizes.trained_depth} layers after {sizes.steps} steps",
-                "nats",
-                list(losses.items()),
-                line=("chance", math.log(sizes.n_words)),
-            ),
-        ),
+        panels=_panels(ratios, losses, sizes),
         shows=f"Neither: {number(neither[at])} of the gradient is left after {sizes.told} layers. "
         f"Normalization alone: {number(ratios['norm alone'][-1])} after {deepest}, so it does not "
         f"vanish. Residual alone: it explodes, up to {number(explosion)}. Both: "
@@ -108,6 +91,29 @@ def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
             "losses": losses,
             "jacobian error": error,
         },
+    )
+
+
+def _panels(
+    ratios: dict[str, list[float]], losses: dict[str, float], sizes: Sizes
+) -> tuple[Lines, Bars]:
+    return (
+        Lines(
+            "gradient at the bottom / at the top, untrained",
+            "layers",
+            "ratio (1: all of it arrives)",
+            sizes.depths,
+            ratios,
+            log_x=True,
+            log_y=True,
+            bottom=1e-24,
+        ),
+        Bars(
+            f"loss of {sizes.trained_depth} layers after {sizes.steps} steps",
+            "nats",
+            list(losses.items()),
+            line=("chance", math.log(sizes.n_words)),
+        ),
     )
 
 

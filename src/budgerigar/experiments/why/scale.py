@@ -60,11 +60,6 @@ def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
     without, with_scale = losses[told]
     held = raw[-1].gradient < 0.5 * scaled[-1].gradient and with_scale < 0.5 * without
     learnt = "; ".join(f"{w} wide: {a:.2f} without, {b:.2f} with" for w, (a, b) in losses.items())
-    gradients = {
-        "divided by sqrt(d_head)": [s.gradient for s in scaled],
-        "as they are": [s.gradient for s in raw],
-    }
-    trained = list(losses)
     return WhyResult(
         part="scale",
         seed=seed,
@@ -72,29 +67,7 @@ def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
         "before anything is learnt, and passes no gradient.",
         without=Measured(f"scores as they are, {told} wide", without, "nats"),
         with_part=Measured(f"divided by sqrt({told})", with_scale, "nats"),
-        panels=(
-            Lines(
-                "gradient of the softmax, untrained",
-                "width of the head",
-                "norm of d weights / d scores",
-                sizes.widths,
-                gradients,
-                log_x=True,
-                bottom=0.0,
-            ),
-            Lines(
-                f"loss after {sizes.steps} steps",
-                "width of the head",
-                "nats per word",
-                trained,
-                {
-                    "divided by sqrt(d_head)": [losses[w][1] for w in trained],
-                    "as they are": [losses[w][0] for w in trained],
-                },
-                log_x=True,
-                bottom=0.0,
-            ),
-        ),
+        panels=_panels(raw, scaled, losses, sizes),
         shows=f"Random queries and keys, {sizes.keys} keys: at width {sizes.widths[0]} the scores "
         f"spread by {raw[0].spread:.1f}, at {widest} by {raw[-1].spread:.1f}, and there the largest "
         f"weight is {raw[-1].largest:.2f} and the gradient {number(raw[-1].gradient)}; divided by "
@@ -113,6 +86,35 @@ def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
             "losses (without, with)": {str(w): pair for w, pair in losses.items()},
         },
     )
+
+
+def _panels(
+    raw: list[Spread],
+    scaled: list[Spread],
+    losses: dict[int, tuple[float, float]],
+    sizes: Sizes,
+) -> tuple[Lines, Lines]:
+    gradients = {
+        "divided by sqrt(d_head)": [s.gradient for s in scaled],
+        "as they are": [s.gradient for s in raw],
+    }
+    learnt = {
+        "divided by sqrt(d_head)": [with_scale for _, with_scale in losses.values()],
+        "as they are": [without for without, _ in losses.values()],
+    }
+    across = "width of the head"
+    untrained = Lines(
+        "gradient of the softmax, untrained",
+        across,
+        "norm of d weights / d scores",
+        sizes.widths,
+        gradients,
+        log_x=True,
+        bottom=0.0,
+    )
+    title = f"loss after {sizes.steps} steps"
+    trained = Lines(title, across, "nats per word", list(losses), learnt, log_x=True, bottom=0.0)
+    return untrained, trained
 
 
 def spread(width: int, scale: float, seed: int, sizes: Sizes) -> Spread:
