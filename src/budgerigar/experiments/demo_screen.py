@@ -7,6 +7,7 @@ log, without colours or cursor movements, and nothing waits for a key.
 from __future__ import annotations
 
 import textwrap
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import IO, Any
@@ -73,6 +74,31 @@ class Screen:
             console=self.console, auto_refresh=False, transient=False, vertical_overflow="crop"
         ) as live:
             yield live
+
+
+class Frames:
+    """A training callback: once a second a frame of `live`, or rarer lines where there is none."""
+
+    def __init__(self, live: Any, seconds_between_lines: float) -> None:
+        self.live = live
+        self.every = 1.0 if live is not None else seconds_between_lines
+        self.next = 0.0
+        self.started: float | None = None
+
+    def on_step(self, event: Any) -> None:
+        """Draw when it is time for the next frame, and at the last step."""
+        now = time.perf_counter()
+        if self.started is None:
+            self.started = now
+        last = event.step >= event.total_steps
+        if event.step < 2 or (now < self.next and not last):
+            return
+        self.next = now + self.every
+        self.draw(event, now - self.started)
+
+    def draw(self, event: Any, seconds: float) -> None:
+        """A frame or a line, `seconds` after the first step."""
+        raise NotImplementedError
 
 
 def clock(seconds: float) -> str:

@@ -3,7 +3,6 @@ translated token by token, and what it looks at turns out to be an alignment of 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from rich.text import Text
 
 from budgerigar.experiments.demo_runs import trained
 from budgerigar.experiments.demo_screen import (
+    Frames,
     Screen,
     alignment_grid,
     clock,
@@ -88,28 +88,19 @@ class Reading:
     """WordAlignment: the weights between the words of both sides"""
 
 
-class Watch:
+class Watch(Frames):
     """A training callback: once a second a frame with the translation and where it looks."""
 
     def __init__(self, act: Act, live: Any) -> None:
-        self.act, self.live = act, live
-        self.every = 1.0 if live is not None else 4.0
-        self.next = 0.0
-        self.started: float | None = None
+        super().__init__(live, seconds_between_lines=4.0)
+        self.act = act
         self.right_after: float | None = None
 
-    def on_step(self, event: Any) -> None:
-        """Draw when a second has passed since the last frame, and at the last step."""
+    def draw(self, event: Any, seconds: float) -> None:
+        """The translation as it is now, and where each word looked."""
         from budgerigar.inspection.labels import shorten
 
-        now = time.perf_counter()
-        if self.started is None:
-            self.started = now
-        last = event.step >= event.total_steps
-        if event.step < 2 or (now < self.next and not last):
-            return
-        self.next = now + self.every
-        act, seconds = self.act, now - self.started
+        act = self.act
         seen = act.read(event.network)
         right = act.count_right(event.network, N_QUICK_TESTS)
         written = act.written(seen.steps)

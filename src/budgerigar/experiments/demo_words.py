@@ -15,6 +15,7 @@ from rich.text import Text
 from budgerigar.experiments.cloze import Filled, fill_gaps, gap_ids, guesses
 from budgerigar.experiments.demo_runs import trained
 from budgerigar.experiments.demo_screen import (
+    Frames,
     Screen,
     clock,
     colour_scale,
@@ -124,31 +125,21 @@ def word_of_token(words: Sequence[str], spans: Sequence[tuple[int, int]]) -> np.
     return np.where(empty, -1, np.searchsorted(edges, last, side="right") - 1)
 
 
-class Watch:
+class Watch(Frames):
     """A training callback: once a second a frame with the guess and the row of weights."""
 
     def __init__(self, game: Game, live: Any) -> None:
-        self.game, self.live = game, live
-        self.every = 1.0 if live is not None else 5.0
-        self.next = 0.0
-        self.started: float | None = None
+        super().__init__(live, seconds_between_lines=5.0)
+        self.game = game
         self.lit: float | None = None
 
-    def on_step(self, event: Any) -> None:
-        """Draw when a second has passed since the last frame, and at the last step."""
-        now = time.perf_counter()
-        if self.started is None:
-            self.started = now
-        last = event.step >= event.total_steps
-        if event.step < 2 or (now < self.next and not last):
-            return
-        self.next = now + self.every
-        game = self.game
+    def draw(self, event: Any, seconds: float) -> None:
+        """The guess as it is now, and the row of weights."""
+        game, began = self.game, time.perf_counter()
         seen = glance(event.network, event.tokenizer, game.story, game.start_id)
         quick = fill_gaps(event.network, event.tokenizer, game.tests[:N_QUICK_TESTS], game.start_id)
         if game.summary.first_look is None:
-            game.summary.first_look = now - game.began
-        seconds = now - self.started
+            game.summary.first_look = began - game.began
         if self.lit is None and seen.weight > 0.5:
             self.lit = seconds
         if self.live is None:
