@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from budgerigar.evaluation.evaluate import Evaluation
     from budgerigar.generation.translation import Translation
     from budgerigar.inspection.alignment_errors import HeadAlignments
+    from budgerigar.inspection.reach import Reach
     from budgerigar.inspection.traces import Trace
     from budgerigar.text.tokenizers import Tokenizer
 
@@ -328,6 +329,15 @@ class Model:
             return trace_pair(self, text, target, prefix)
         name = "" if self.folder is None else self.folder.name
         return trace(self.network, self.tokenizer, text, start_id=self.start_id, name=name)
+
+    def reach(self, text: str | None = None, **options: Any) -> Reach:
+        """How far back the gradient of a prediction reaches on `text` [the validation text].
+
+        Options: distance, positions, carried, of; see `inspection.reach.reach`.
+        """
+        from budgerigar.api.reach import reach
+
+        return reach(self, text, **options)
 
     def alignment_errors(
         self,

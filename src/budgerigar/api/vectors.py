@@ -44,6 +44,7 @@ class WordVectorModel(Model):
     score = _refused("score a text")
     logits = _refused("give logits")
     trace = _refused("be traced")
+    reach = _refused("say how far back they reach")
     edited = _refused("be edited")
     translate = _refused("translate")
     translations = _refused("translate")

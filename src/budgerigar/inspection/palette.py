@@ -45,6 +45,9 @@ _CUBE: tuple[Colour, ...] = (
     (215, 215, 0),
     (255, 215, 0),
 )
+# The ends of matplotlib's RdBu, which colour-blind eyes tell apart.
+_RED: Colour = (178, 24, 43)
+_BLUE: Colour = (33, 102, 172)
 GREY: Colour = (128, 128, 128)
 RESET = "\x1b[0m"
 
@@ -60,6 +63,16 @@ def viridis(share: float, depth: Depth = "truecolor") -> Colour:
     red, green, blue = (
         round(a + (b - a) * part) for a, b in zip(_VIRIDIS[low], _VIRIDIS[low + 1], strict=True)
     )
+    return red, green, blue
+
+
+def diverging(value: float, depth: Depth = "truecolor") -> Colour:
+    """The colour of `value` in -1..1 (what lies outside is clipped): blue, white at 0, red."""
+    value = min(max(value, -1.0), 1.0)
+    end = _RED if value > 0 else _BLUE
+    if depth == "256":
+        value = round(value * 4) / 4  # few enough steps for the colour cube
+    red, green, blue = (round(255 + (c - 255) * abs(value)) for c in end)
     return red, green, blue
 
 

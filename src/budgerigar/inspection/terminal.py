@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from budgerigar.inspection.labels import pad, shorten, width
 from budgerigar.inspection.matrix import MASKED, Matrix, scale_top
-from budgerigar.inspection.palette import GREY, Depth, depth_of, ink, paint, viridis
+from budgerigar.inspection.palette import GREY, Colour, Depth, depth_of, ink, paint, viridis
 
 _ROW_LABEL = 16  # columns for the label of a row, at most
 _TALL = 10  # lines for a label written downwards, at most
@@ -220,8 +220,9 @@ def coloured_text(
     columns: int | None = None,
     depth: Depth | None = None,
     notes: Sequence[str] = (),
+    colour: Callable[[float, Depth], Colour] = viridis,
 ) -> str:
-    """Running text, each piece on the colour of its share (0..1); None is left plain.
+    """Running text, each piece on the `colour` of its share (0..1); None is left plain.
 
     Lines end at newlines of the text and are wrapped at `columns`. Without colours each piece is
     followed by its note in brackets.
@@ -237,7 +238,7 @@ def coloured_text(
         if used and used + width(shown) > columns:
             lines.append(line)
             line, used = "", 0
-        background = None if share is None else viridis(share, depth)
+        background = None if share is None else colour(share, depth)
         line += paint(shown, depth, background, None if background is None else ink(background))
         used += width(shown)
         if piece.endswith("↵"):

@@ -32,6 +32,7 @@ from budgerigar.layers.visibility import View
 from budgerigar.models.base import check_ids
 
 if TYPE_CHECKING:
+    from budgerigar.inspection.gates import LayerGates
     from budgerigar.inspection.links import Links
     from budgerigar.inspection.surprise import TokenSurprise
 
@@ -228,6 +229,12 @@ class Trace:
             names = ", ".join(list(self._values)[:12])
             raise UserError(f"no recorded value matches {pattern!r}; there are {names}, …")
         return found
+
+    def gates(self, layer: int = 0) -> LayerGates:
+        """The gates of one layer of a recurrent language model; see `inspection.gates`."""
+        from budgerigar.inspection.gates import gates_of
+
+        return gates_of(self, layer)
 
     def surprise(self, top: int = 5) -> list[TokenSurprise]:
         """Nats, rank and the likeliest `top` tokens of each position, all from the one pass."""

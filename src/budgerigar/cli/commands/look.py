@@ -29,6 +29,9 @@ examples:
   budgie look last "轩辕有一只虎皮鹦鹉"              a translation, and its word alignment
   budgie look last "…" --prefix "Xuanyuan has a" --no-source
                                                      what it would write without its source
+  budgie look lstm "…" --unit L0.U17 --out unit.png  a recurrent model: its gates, one unit
+  budgie look rnn --reach --beside lstm gpt --out reach.png
+                                                     how far back a prediction's gradient goes
   budgie look vectors king                           word vectors: the nearest words
   budgie look vectors --analogy "man king woman" --map words.png"""
 
@@ -63,6 +66,13 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         metavar="{decoder,encoder}",
         help="with --kind self: of which side",
     )
+    add = parser.add_argument_group("of a recurrent model").add_argument
+    add("--unit", metavar="NAME", help="one unit over the text, as L0.U17; --layer: a layer's gates")
+    add("--gate", metavar="NAME", help="all units of one gate: forget, input, output, cell, update …")
+    add = parser.add_argument_group("of any model that continues a text").add_argument
+    add("--reach", action="store_true", help="how far back the gradient of a prediction reaches")
+    add("--beside", nargs="+", metavar="RUN", help="--reach of these too, in the same picture")
+    add("--distance", metavar="N", type=whole_number, help="most tokens back [256]")
     add = parser.add_argument_group("of word vectors").add_argument
     add("--analogy", metavar="WORDS", help='"A B C": what is to C as B is to A')
     add("--map", metavar="FILE", help="draw the frequent words (or those of TEXT) in the plane")
@@ -74,7 +84,7 @@ def run(options: argparse.Namespace) -> None:
     chosen = _chosen(options)
     if len(chosen) > 1:
         raise UserError(f"{' and '.join(chosen)} ask for different pictures; give one of them")
-    if options.text is None and not (options.analogy or options.map):
+    if options.text is None and not (options.analogy or options.map or options.reach):
         raise UserError("TEXT must be given: what the model reads, or a word of word vectors")
     if options.text == "":
         raise UserError("the text is empty: there is nothing to look at")
@@ -85,13 +95,20 @@ def run(options: argparse.Namespace) -> None:
         raise UserError("--target is a whole translation, --prefix a beginning: give one of them")
 
     from budgerigar import api
-    from budgerigar.cli import look_pair, look_vectors
+    from budgerigar.cli import look_gates, look_pair, look_reach, look_vectors
 
     model = api.load(options.model, device=options.device or "auto", threads=options.threads)
+    if options.reach:
+        look_reach.show(model, options)
+        return
+    look_reach.refuse(options)
     if model.role == "vectors":
         look_vectors.show(model, options)
         return
     look_vectors.refuse(model, options)
+    if look_gates.fits(model, options):
+        look_gates.show(model, options)
+        return
     options.head_off = list(dict.fromkeys(options.head_off or ()))
     trace = (look_pair.make_trace if model.translates else _make_trace)(model, options)
     _show(trace, options, pair=model.translates)
