@@ -271,6 +271,19 @@ def test_look_draws_a_translation(
 
 @pytest.mark.parametrize(
     ("flags", "words"),
+    [([], "alignment by cross-attention"), (["--grid"], "all heads"), (["--kind", "cross"], "heads")],
+)
+def test_look_draws_the_alignment_unless_heads_are_asked_for(
+    flags: list[str], words: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "a.svg"
+    assert main(["look", "zh-en", LESSON, *flags, "--out", str(out)]) == 0
+    drawn = out.read_text("utf-8")
+    assert words in drawn and ("alignment" in drawn) == (not flags)
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
     [
         (["--kind", "self"], "--of encoder or --of decoder"),
         (["--kind", "cross", "--of", "encoder"], "no attention"),

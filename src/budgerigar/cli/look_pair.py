@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from budgerigar.errors import UserError
@@ -88,6 +89,15 @@ def show(trace: Any, options: argparse.Namespace) -> None:
             "other heads: --head NAME, --layer N, --grid; other attention: --kind self --of encoder"
         )
         print(f"{more}; a picture: --out heads.png", file=sys.stderr)
+
+
+def draw_alignment(trace: Any, options: argparse.Namespace) -> Path | None:
+    """The picture of the alignment, where no head is asked for; None: draw the heads instead."""
+    heads = options.head or options.grid or options.layer is not None or options.kind or options.of
+    picture = Path(options.out).suffix.lower() in (".png", ".svg", ".pdf")
+    if heads or not picture or options.no_source or not hasattr(trace, "alignment"):
+        return None
+    return Path(trace.alignment().picture(options.out))
 
 
 def _point_to_self_attention(trace: Any, options: argparse.Namespace) -> None:

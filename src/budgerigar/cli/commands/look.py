@@ -26,7 +26,7 @@ examples:
   budgie look last "…" --grid --out heads.png        every head in one picture
   budgie look last "…" --surprise                    each token by its nats
   budgie look last "…" --head-off L1.H2              what the model guesses without that head
-  budgie look last "轩辕有一只虎皮鹦鹉"              a translation, and its word alignment
+  budgie look last "轩辕有一只虎皮鹦鹉"              a translation, and its word alignment (--out: drawn)
   budgie look last "…" --prefix "Xuanyuan has a" --no-source
                                                      what it would write without its source
   budgie look lstm "…" --unit L0.U17 --out unit.png  a recurrent model: its gates, one unit
@@ -149,7 +149,7 @@ def _show(trace: Any, options: argparse.Namespace, pair: bool) -> None:
         head = options.head or api.busiest_head(trace, of, kind)
         print(trace.attention(head, of, kind).step_text(_word(options.step, trace)))
     if options.out:
-        print(_draw(trace, options, of, kind))
+        print(look_pair.draw_alignment(trace, options) or _draw(trace, options, of, kind))
     elif not asked:
         (look_pair.show if pair else _show_heads)(trace, options)
 
