@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from budgerigar.errors import UserError
 
 if TYPE_CHECKING:
-    from budgerigar.api import Model, Run, Score, compare, evaluate, load, train, why
+    from budgerigar.api import Model, Run, Score, ablate, compare, evaluate, load, train, why
     from budgerigar.generation.options import SamplingOptions
     from budgerigar.generation.translation_options import TranslationOptions
     from budgerigar.layers.config import TransformerConfig
@@ -31,6 +31,7 @@ _HOMES = {
     "Score": "budgerigar.api",
     "TransformerConfig": "budgerigar.layers.config",
     "TranslationOptions": "budgerigar.generation.translation_options",
+    "ablate": "budgerigar.api",
     "compare": "budgerigar.api",
     "evaluate": "budgerigar.api",
     "load": "budgerigar.api",
@@ -48,6 +49,7 @@ __all__ = [
     "TransformerConfig",
     "TranslationOptions",
     "UserError",
+    "ablate",
     "compare",
     "evaluate",
     "load",

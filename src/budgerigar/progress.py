@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 _quiet = False
+_notes = True
 _bars: Any = None  # the one live display; a job inside a job is another line of it
 
 
@@ -26,9 +27,20 @@ def is_quiet() -> bool:
     return _quiet
 
 
+@contextmanager
+def without_notes() -> Iterator[None]:
+    """Leave out the remarks of a job that is one of many; bars stay."""
+    global _notes
+    before, _notes = _notes, False
+    try:
+        yield
+    finally:
+        _notes = before
+
+
 def note(text: str) -> None:
     """Print one remark on stderr."""
-    if _quiet:
+    if _quiet or not _notes:
         return
     if _bars is None:
         print(text, file=sys.stderr, flush=True)

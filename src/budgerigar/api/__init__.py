@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from budgerigar.api.ablate import ablate
     from budgerigar.api.cards import card, eject
     from budgerigar.api.compare import compare
     from budgerigar.api.data import check, get, listing
@@ -31,6 +32,7 @@ _HOMES = {
     "Model": "model",
     "Run": "training",
     "Score": "score",
+    "ablate": "ablate",
     "aligned_translations": "translation",
     "busiest_head": "looking",
     "card": "cards",
@@ -57,6 +59,7 @@ __all__ = [
     "Model",
     "Run",
     "Score",
+    "ablate",
     "aligned_translations",
     "busiest_head",
     "card",

@@ -69,22 +69,22 @@ def train(
 
     layers = [layer for layer in (settings, more_settings) if layer]
     if resume is not None:
-        return _resumed(resume, out, minutes, flat(_nested(layers)), callbacks)
+        return _resumed(resume, out, minutes, flat(nested(layers)), callbacks)
     pairs_given = bool(source or target or pairs)
-    base = _resolve(recipe or _recipe_of(corpus, layers), config, layers, corpus, pairs_given)
-    paths, chosen = _of_catalogue(corpus) if corpus and base is None else (_paths(files), [])
+    base = resolve(recipe or _recipe_of(corpus, layers), config, layers, corpus, pairs_given)
+    paths, chosen = _of_catalogue(corpus) if corpus and base is None else (paths_of(files), [])
     done = train_run(
         base,
         paths,
-        source=_paths(source),
-        target=_paths(target),
-        pairs=_paths(pairs),
-        validation_source=_paths(validation_source),
-        validation_target=_paths(validation_target),
-        validation_pairs=_paths(validation_pairs),
+        source=paths_of(source),
+        target=paths_of(target),
+        pairs=paths_of(pairs),
+        validation_source=paths_of(validation_source),
+        validation_target=paths_of(validation_target),
+        validation_pairs=paths_of(validation_pairs),
         out=out,
         minutes=minutes,
-        settings=_nested([*layers, *chosen]),
+        settings=nested([*layers, *chosen]),
         start_from=start_from,
         callbacks=callbacks,
     )
@@ -110,11 +110,11 @@ def _recipe_of(corpus: str | None, layers: Sequence[Mapping[str, Any]]) -> str |
     """The recipe that generated text has of itself: of pairs where a language of these is named."""
     if corpus != "stories":
         return None
-    languages = {"source_language", "target_language"} & set(flat(_nested(layers)))
+    languages = {"source_language", "target_language"} & set(flat(nested(layers)))
     return "stories-zh-en" if languages else "stories"
 
 
-def _paths(files: Files) -> list[Path]:
+def paths_of(files: Files) -> list[Path]:
     return [_path(file) for file in several(files)]
 
 
@@ -133,7 +133,7 @@ def _path(file: object) -> Path:
     return Path(file)
 
 
-def _resolve(
+def resolve(
     recipe: str | Path | Recipe | None,
     config: str | Path | None,
     layers: Sequence[Mapping[str, Any]],
@@ -151,7 +151,7 @@ def _resolve(
     return override(base, config, *layers, chosen)
 
 
-def _nested(layers: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+def nested(layers: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """All settings as one mapping for the plan; later ones win."""
     merged: dict[str, Any] = {}
     for layer in layers:

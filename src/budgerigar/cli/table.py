@@ -24,6 +24,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command(
             "compare", "[CORPUS]", "n-gram, RNN, LSTM, GPT on one text: who wins, when; probes"
         ),
+        Command("ablate", "RECIPE --dial X=a,b", "settings varied over seeds: what is not noise"),
         Command("evaluate", "RUN [FILE]", "loss, bits per byte, accuracy; BLEU, chrF, TER"),
     ),
     "run": (

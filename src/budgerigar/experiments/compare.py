@@ -21,7 +21,8 @@ from budgerigar.evaluation import evaluate
 from budgerigar.evaluation.baselines import best_ngram
 from budgerigar.experiments.compare_measure import Result, carried_bytes, scores, writes
 from budgerigar.experiments.compare_models import Asked, network_recipe
-from budgerigar.experiments.demo_runs import StoppedError, standing_of
+from budgerigar.experiments.demo_runs import standing_of, trained
+from budgerigar.experiments.folders import refuse_strangers
 from budgerigar.formats.atomic import write_text
 from budgerigar.formats.metrics import read_metrics
 from budgerigar.models.ngram_counts import NgramCounter
@@ -80,7 +81,7 @@ def compare(
     text, asked = text or TextRecipe(), (asked or Asked()).validate()
     name = files[0].stem if files else text.corpus or "text"
     folder = out or Path("runs") / f"compare-{name}"
-    _refuse_strangers(folder)
+    refuse_strangers(folder, SETTINGS, "comparison")
     corpus = gather_corpus(text, list(files))
     window = min(asked.context_length, corpus.train.n_tokens - 1, corpus.validation.n_tokens - 1)
     _same_as_before(folder, asked, corpus)
@@ -100,13 +101,6 @@ def compare(
 
 
 # -- the folder -----------------------------------------------------------------------------------
-
-
-def _refuse_strangers(folder: Path) -> None:
-    if folder.exists() and not (folder / SETTINGS).is_file():
-        raise UserError(
-            f"{folder} exists already and holds no comparison. Choose another --out or remove it."
-        )
 
 
 def _same_as_before(folder: Path, asked: Asked, corpus: Any) -> None:
@@ -208,20 +202,13 @@ class _Work:
 
     def _trained(self, recipe: Recipe | None, name: str) -> tuple[Any, dict[str, Any]]:
         """(network with its best weights, report) of the run in the model's folder."""
-        from budgerigar.formats.run import load_model
-        from budgerigar.training.run import train
-
         run = self.folder / name
         standing = standing_of(run)
-        if standing is not None and (standing.get("finished") or name == "ngram"):
+        if name == "ngram" and standing is not None:  # counted in one go, without checkpoints
+            from budgerigar.formats.run import load_model
+
             return load_model(run).network, standing
-        if standing is not None:
-            done = train(resume=run, corpus=self.corpus)
-        else:
-            assert recipe is not None
-            done = train(recipe, self.files, corpus=self.corpus, out=run)
-        if not done.report["finished"]:
-            raise StoppedError(str(run))
+        done, _ = trained(recipe, self.corpus, run, given={"files": self.files})
         return done.network, done.report
 
 

@@ -133,13 +133,13 @@ def fitting(recipe: Recipe, corpus: Any, wanted: int) -> dict[str, Any]:
         return count_parameters(recipe.model_config(vocab_size, **changes))
 
     if recipe.kind != "transformer":
-        return _widest("d_hidden", 8, wanted, counted)
+        return widest("d_hidden", 8, wanted, counted)
     found: list[tuple[float, float, int, dict[str, Any]]] = []
     for width in range(32, 1025, 32):
         shape = {"d_model": width, "n_heads": width // 32}
         if counted({**shape, "d_ff": width}) > wanted and found:
             break
-        chosen = {**shape, **_widest("d_ff", 8, wanted, partial(_counted_with, counted, shape))}
+        chosen = {**shape, **widest("d_ff", 8, wanted, partial(_counted_with, counted, shape))}
         # the nearest to the wanted number; among equals the one closest to d_ff = 4 d_model
         off = abs(counted(chosen) - wanted) / wanted
         found.append((round(off, 2), abs(chosen["d_ff"] / width - 4), width, chosen))
@@ -152,7 +152,7 @@ def _counted_with(
     return counted({**shape, **changes})
 
 
-def _widest(
+def widest(
     name: str, step: int, wanted: int, counted: Callable[[dict[str, Any]], int]
 ) -> dict[str, Any]:
     """{name: the multiple of `step` whose count is nearest to `wanted`}; counts grow with it."""

@@ -8,7 +8,7 @@ import io
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from budgerigar.experiments.compare_words import HEAD, context_lines, rows, verdict
 from budgerigar.experiments.why.pictures import COLOURS, MARKS
@@ -29,11 +29,8 @@ CSV_FIELDS = (
 def write_files(found: Comparison) -> None:
     """All files into the comparison's folder."""
     folder = found.folder
-    out = io.StringIO()
-    table = csv.writer(out, lineterminator="\n")
-    table.writerow(CSV_FIELDS)
-    table.writerows([getattr(one, name) for name in CSV_FIELDS] for one in found.results)
-    write_text(folder / "table.csv", out.getvalue())
+    table = [[getattr(one, name) for name in CSV_FIELDS] for one in found.results]
+    write_csv(folder / "table.csv", [CSV_FIELDS, *table])
     curves = [(one.name, one.curve) for one in found.results]
     context = context_lines(found)
     by_context = [
@@ -44,6 +41,13 @@ def write_files(found: Comparison) -> None:
         draw(curves, "seconds of training", "bits per byte", folder / f"time.{ending}")
         draw(by_context, context.x_label, "bits per byte", folder / f"context.{ending}")
     write_text(folder / "compare.html", page(found))
+
+
+def write_csv(path: Path, lines: Sequence[Sequence[Any]]) -> None:
+    """Lines of values, the first of them the head."""
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(lines)
+    write_text(path, out.getvalue())
 
 
 def draw(

@@ -198,12 +198,19 @@ def as_text(found: Comparison, width: int = 116) -> str:
 
 def table(found: Comparison) -> object:
     """The table for rich."""
+    return lined_up(HEAD, rows(found))
+
+
+def lined_up(
+    head: Sequence[str], lines: Sequence[Sequence[str]], left: int = 1, wrap: bool = False
+) -> object:
+    """Rows as a table for rich: the first `left` columns to the left, numbers to the right."""
     from rich import box
     from rich.table import Table
 
     made = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for n, name in enumerate(HEAD):
-        made.add_column(name, justify="left" if n == 0 else "right", no_wrap=True)
-    for row in rows(found):
-        made.add_row(*row)
+    for n, name in enumerate(head):
+        made.add_column(name, justify="left" if n < left else "right", no_wrap=not wrap)
+    for line in lines:
+        made.add_row(*line)
     return made

@@ -1,8 +1,8 @@
-"""Runs of the demo: trained once, gone on with when stopped, loaded when finished."""
+"""Runs of experiments: trained once, gone on with when stopped, loaded when finished."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,13 @@ def trained(
     recipe: Any,
     corpus: Any,
     folder: Path,
-    callbacks: Sequence[Any],
+    callbacks: Sequence[Any] = (),
     minutes: float | None = None,
+    given: Mapping[str, Any] | None = None,
 ) -> tuple[Any, bool]:
     """The trained run in `folder`, and whether anything was trained for it just now.
+
+    `given`: the files that `corpus` was made of, as `train` takes them; none: it was generated.
 
     Raises:
         StoppedError: the user stopped it; its state is saved.
@@ -34,7 +37,8 @@ def trained(
     if standing is not None:
         done = train(resume=folder, corpus=corpus, callbacks=callbacks)
     else:
-        done = train(recipe, corpus=corpus, out=folder, minutes=minutes, callbacks=callbacks)
+        settings: dict[str, Any] = {"minutes": minutes, "callbacks": callbacks, **(given or {})}
+        done = train(recipe, corpus=corpus, out=folder, **settings)
     if not done.report["finished"]:
         raise StoppedError(str(folder))
     return done, True

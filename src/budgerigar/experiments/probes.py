@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import html
 import io
 import json
@@ -12,12 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
 from budgerigar.errors import UserError
-from budgerigar.experiments.compare_page import draw, html_page, html_table, inline_svg
+from budgerigar.experiments.compare_page import draw, html_page, html_table, inline_svg, write_csv
+from budgerigar.experiments.compare_words import lined_up
+from budgerigar.experiments.folders import refuse_strangers
 from budgerigar.experiments.why.drawing import panel_text
 from budgerigar.experiments.why.frame import Lines
 from budgerigar.formats.atomic import write_text
@@ -84,12 +83,7 @@ class Probe:
         console = Console(file=out, width=116, highlight=False, color_system=None)
         console.print(self.title, markup=False)
         console.print(self.about, markup=False)
-        made = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        for n, name in enumerate(self.head):
-            made.add_column(name, justify="right" if n else "left")
-        for row in self.rows:
-            made.add_row(*row)
-        console.print(made)
+        console.print(lined_up(self.head, self.rows, wrap=True))
         for chart in self.charts:
             console.print(f"  {chart.title}", markup=False)
             console.print(panel_text(chart.panel(), 116))
@@ -101,9 +95,7 @@ class Probe:
     def write(self) -> Probe:
         """Page, pictures, table and numbers into the folder."""
         assert self.folder is not None
-        out = io.StringIO()
-        csv.writer(out, lineterminator="\n").writerows([self.head, *self.rows])
-        write_text(self.folder / "table.csv", out.getvalue())
+        write_csv(self.folder / "table.csv", [self.head, *self.rows])
         for chart in self.charts:
             for ending in ("png", "svg"):
                 draw(
@@ -134,8 +126,7 @@ def probe_folder(out: Path | None, name: str, settings: Mapping[str, Any]) -> Pa
     folder = out or Path("runs") / f"probe-{name}"
     now = json.loads(json.dumps({"probe": name, **settings}))
     path = folder / MARK
-    if folder.exists() and not path.is_file():
-        raise UserError(f"{folder} exists already and holds no probe; choose another --out.")
+    refuse_strangers(folder, MARK, "probe")
     if path.is_file() and json.loads(path.read_text(encoding="utf-8")) != now:
         raise UserError(
             f"{folder} holds a probe with other settings; choose another --out or remove it."

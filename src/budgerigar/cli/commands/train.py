@@ -11,7 +11,14 @@ import argparse
 import sys
 from typing import Any
 
-from budgerigar.cli.flags import add_dataclass, given, number, one_of
+from budgerigar.cli.flags import number
+from budgerigar.cli.recipe_flags import (
+    add_pair_files,
+    add_settings,
+    check_pairs,
+    pair_files,
+    typed_settings,
+)
 from budgerigar.errors import UserError
 
 USES = ("out", "device", "seed", "threads")
@@ -34,67 +41,33 @@ examples:
   budgie train new.txt --from runs/my-1              fine-tune on another text"""
 
 STOPPED = 130  # as a shell says of a command that Ctrl-C ended
-BY_FLAG = {"minutes", "seed", "device", "threads", "corpus"}
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """What to learn from, and every setting of text, training and model."""
-    from budgerigar.models.configs import KINDS
-    from budgerigar.training.recipe import TextRecipe, TrainingRecipe
-
     parser.add_argument("files", metavar="FILE", nargs="*", help="text files, or a folder of them")
     add = parser.add_argument_group("what to start from").add_argument
-    add(
-        "--source", metavar="FILE", action="append", help="sentences to translate from (repeatable)"
-    )
-    add("--target", metavar="FILE", action="append", help="their translations, line by line")
-    add("--pairs", metavar="FILE", action="append", help="both in one file: .tsv or JSON lines")
-    add("--validation-source", metavar="FILE", action="append", help="pairs to validate on")
-    add("--validation-target", metavar="FILE", action="append", help="their translations")
-    add("--validation-pairs", metavar="FILE", action="append", help="both in one file")
+    add_pair_files(add)
     add("--corpus", metavar="NAME", help='a corpus of `budgie list`, or "stories" (generated)')
     add("--recipe", metavar="NAME", help="a recipe of `budgie list`, or a TOML file")
     add("--config", metavar="FILE", help="a TOML file whose settings override the recipe's")
     add("--resume", metavar="RUN", help="go on with a run, bit by bit as if it had not stopped")
     add("--from", dest="start_from", metavar="RUN", help="start from the weights of another run")
     add("--minutes", metavar="X", type=number, help="time budget [the recipe's; 10 without one]")
-    add_dataclass(parser, TextRecipe, "text", "text", BY_FLAG)
-    add_dataclass(parser, TrainingRecipe, "training", "training", BY_FLAG)
-    add(
-        "--kind",
-        dest="model.kind",
-        default=argparse.SUPPRESS,
-        type=one_of(KINDS),
-        metavar="NAME",
-        help=f"kind of model: {', '.join(KINDS)} [the recipe's]",
-    )
-    for name, config in KINDS.items():
-        title = MODELS.get(name, f"model (--kind {name}, besides what it shares with those above)")
-        add_dataclass(parser, config, title, "model", {"vocab_size"})
-
-
-MODELS = {
-    "transformer": "model (a Transformer)",
-    "recurrent": "model (--kind recurrent, as in --recipe rnn, gru or lstm)",
-    "feed-forward": "model (--kind feed-forward, as in the recipe of that name)",
-    "ngram": "model (an n-gram, as in --recipe ngram)",
-}
-PAIR_FILES = (
-    "source", "target", "pairs", "validation_source", "validation_target", "validation_pairs",
-)  # fmt: skip
+    add_settings(parser, {"corpus"})
 
 
 def run(options: argparse.Namespace) -> int:
     """Train; the folder goes to stdout, everything on the way to stderr. 130: it was stopped."""
     files = options.files
-    settings = _settings(options)
+    settings = typed_settings(options)
     _check(options, files, settings)
 
     from budgerigar import api
 
     run = api.train(
         *files,
-        **{name: getattr(options, name) or () for name in PAIR_FILES},
+        **pair_files(options),
         corpus=options.corpus,
         recipe=options.recipe,
         config=options.config,
@@ -122,18 +95,9 @@ def _next(run: Any) -> str:
     return f"next: budgie {verb} {run.folder}    budgie look {run.folder} 'a line of text'"
 
 
-def _settings(options: argparse.Namespace) -> dict[str, Any]:
-    """The settings that were typed, by part of the recipe."""
-    parts = {part: given(options, part) for part in ("text", "training", "model")}
-    for name in ("seed", "device", "threads"):
-        if getattr(options, name) is not None:
-            parts["training"][name] = getattr(options, name)
-    return {part: values for part, values in parts.items() if values}
-
-
 def _check(options: argparse.Namespace, files: list[str], settings: dict[str, Any]) -> None:
     """Refuse combinations without meaning before anything is read."""
-    pairs = [f"--{name.replace('_', '-')}" for name in PAIR_FILES if getattr(options, name)]
+    pairs = [f"--{name.replace('_', '-')}" for name in pair_files(options)]
     if options.resume:
         others = [("FILE", files), ("--corpus", options.corpus), ("--recipe", options.recipe)]
         others += [("--config", options.config), ("--from", options.start_from)]
@@ -143,7 +107,7 @@ def _check(options: argparse.Namespace, files: list[str], settings: dict[str, An
                 f"--resume goes on with a run as it was asked for, so {', '.join(clash)} cannot be "
                 "given with it. To start from its weights on something else, use --from."
             )
-    _check_pairs(options, files)
+    check_pairs(options, files)
     if (files or pairs) and options.corpus:
         raise UserError("give files or --corpus, not both")
     named = files or pairs or options.corpus or options.resume or options.recipe or options.config
@@ -152,24 +116,4 @@ def _check(options: argparse.Namespace, files: list[str], settings: dict[str, An
             "what shall it learn from? A text file (budgie train my.txt), a text and its "
             "translation (budgie train --source a.de --target a.en), a corpus (budgie train "
             "--corpus shakespeare) or nothing but generated stories (budgie train --recipe stories)"
-        )
-
-
-def _check_pairs(options: argparse.Namespace, files: list[str]) -> None:
-    """A source needs its target, and sentence pairs go with no plain text."""
-    for start in ("", "validation_"):
-        source, target = (getattr(options, start + side) for side in ("source", "target"))
-        if bool(source) == bool(target):
-            continue
-        given, missing = ("source", "target") if source else ("target", "source")
-        flag = f"--{start.replace('_', '-')}"
-        raise UserError(
-            f"{flag}{given} needs {flag}{missing} beside it: line n of one is the translation of "
-            "line n of the other. For both in one file there is "
-            f"{flag}pairs"
-        )
-    if files and any(getattr(options, name) for name in PAIR_FILES):
-        raise UserError(
-            f"{files[0]} is a plain text, --source, --target and --pairs are sentences to "
-            "translate: give one or the other"
         )
