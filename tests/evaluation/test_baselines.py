@@ -10,7 +10,7 @@ from budgerigar.evaluation import baselines, evaluate
 from budgerigar.evaluation.baselines import best_ngram
 from budgerigar.models.configs import NgramConfig
 from budgerigar.models.ngram import NgramModel
-from budgerigar.models.ngram_counts import NgramCounter
+from budgerigar.models.ngram_counter import NgramCounter
 from budgerigar.text.store import TokenStore
 
 

@@ -12,7 +12,7 @@ from budgerigar.errors import UserError
 from budgerigar.layers.taps import Taps
 from budgerigar.models.base import NextTokenModel, State
 from budgerigar.models.configs import NgramConfig, Smoothing
-from budgerigar.models.ngram import NgramModel
+from budgerigar.models.ngram import SMOOTHED, NgramModel
 
 END = 0
 
@@ -127,6 +127,24 @@ def test_saved_and_restored(smoothing: Smoothing, end_id: int | None, tmp_path: 
     again = NgramModel.from_tensors(load_file(tmp_path / "model.safetensors"), model.config)
     assert again.end_id == end_id
     np.testing.assert_array_equal(again.score(tokens)[0], model.score(tokens)[0])
+
+
+@pytest.mark.parametrize("smoothing", ["kneser-ney", "witten-bell"])
+def test_a_file_with_counts_alone_is_smoothed_again(smoothing: Smoothing) -> None:
+    tokens = np.random.default_rng(4).integers(0, 9, 3000)
+    model = NgramModel.fit(tokens, NgramConfig(9, 4, smoothing))
+    old = {n: a for n, a in model.state_tensors().items() if not n.endswith(SMOOTHED)}
+    assert len(old) == 9
+    again = NgramModel.from_tensors(old, model.config)
+    np.testing.assert_array_equal(again.score(tokens)[0], model.score(tokens)[0])
+
+
+def test_tables_are_used_as_they_are_given() -> None:
+    """So that those of a mapped file stay on the disk until they are touched."""
+    tensors = small_model().state_tensors()
+    again = NgramModel.from_tensors(tensors, small_model().config)
+    for name, array in again.state_tensors().items():
+        assert name == "end_id" or np.shares_memory(array, tensors[name])
 
 
 def test_another_models_tensors_are_refused() -> None:

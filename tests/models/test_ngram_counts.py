@@ -5,49 +5,17 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from budgerigar.errors import UserError
-from budgerigar.models.ngram_counts import NgramCounter, ngram_ids, suffix_ids, usable_context
+from budgerigar.models import ngram_counts
+from budgerigar.models.ngram_counter import NgramCounter
+from budgerigar.models.ngram_counts import (
+    context_blocks,
+    look_up,
+    ngram_ids,
+    suffix_ids,
+    usable_context,
+)
 
 A, B, C, END = 0, 1, 2, 3
-
-
-def spell(counter: NgramCounter, length: int) -> dict[tuple[int, ...], int]:
-    """Counts of a length by the tokens themselves."""
-    found: list[tuple[int, ...]] = [()]
-    for level in counter.levels[:length]:
-        parents, last = np.divmod(level.keys, counter.vocab_size)
-        found = [(*found[p], int(t)) for p, t in zip(parents, last, strict=True)]
-    counts = counter.levels[length - 1].counts
-    return {gram: int(count) for gram, count in zip(found, counts, strict=True)}
-
-
-def test_counts_of_a_plain_stream() -> None:
-    counter = NgramCounter(np.array([A, B, A, B, C]), vocab_size=3)
-    counter.count_to(3)
-    assert spell(counter, 1) == {(A,): 2, (B,): 2, (C,): 1}
-    assert spell(counter, 2) == {(A, B): 2, (B, A): 1, (B, C): 1}
-    assert spell(counter, 3) == {(A, B, A): 1, (B, A, B): 1, (A, B, C): 1}
-
-
-def test_adjusted_counts_are_left_neighbours_and_openings() -> None:
-    counter = NgramCounter(np.array([A, B, A, B, C]), vocab_size=3)
-    counter.count_to(3)
-    # A: once at the very start, once after B; B: after A only; C: after B only
-    assert counter.levels[0].adjusted is not None
-    assert counter.levels[0].adjusted.tolist() == [2, 1, 1]
-    # A B: at the start and after B; B A: after A; B C: after A
-    assert counter.levels[1].adjusted is not None
-    assert counter.levels[1].adjusted.tolist() == [2, 1, 1]
-    assert counter.levels[2].adjusted is None
-
-
-def test_documents_are_opened_and_closed_by_end() -> None:
-    counter = NgramCounter(np.array([END, A, B, END, A, END]), vocab_size=4, end_id=END)
-    counter.count_to(4)
-    assert spell(counter, 1) == {(A,): 2, (B,): 1, (END,): 2}  # the opening one is never predicted
-    assert spell(counter, 2) == {(A, B): 1, (A, END): 1, (B, END): 1, (END, A): 2}
-    assert spell(counter, 3) == {(END, A, B): 1, (A, B, END): 1, (END, A, END): 1}
-    assert spell(counter, 4) == {(END, A, B, END): 1}
 
 
 def test_usable_context_restarts_at_end() -> None:
@@ -77,27 +45,27 @@ def test_suffixes_can_be_found_again_from_the_keys() -> None:
         np.testing.assert_array_equal(again, longer.suffixes)
 
 
-def test_large_vocabularies_do_not_overflow() -> None:
-    rng = np.random.default_rng(1)
-    tokens = rng.choice(np.array([69_999, 69_998, 3, 40_000]), 5000)
-    counter = NgramCounter(tokens, 70_000)
-    counter.count_to(8)
-    grams = spell(counter, 8)
-    wanted: dict[tuple[int, ...], int] = {}
-    for i in range(len(tokens) - 7):
-        gram = tuple(int(t) for t in tokens[i : i + 8])
-        wanted[gram] = wanted.get(gram, 0) + 1
-    assert grams == wanted
+@pytest.mark.parametrize("size", [10, 5000, 20_000])
+def test_looking_up_many_at_once_is_looking_up_each(size: int) -> None:
+    rng = np.random.default_rng(size)
+    keys = np.unique(rng.integers(0, 90_000, 30_000))
+    parents, tokens = rng.integers(-1, 9_000, size), rng.integers(0, 10, size)
+    place = {int(key): number for number, key in enumerate(keys)}
+    wanted = [
+        place.get(int(p) * 10 + int(t), -1) if p >= 0 else -1
+        for p, t in zip(parents, tokens, strict=True)
+    ]
+    assert look_up(keys, parents, tokens, 10).tolist() == wanted
 
 
-def test_a_foreign_token_is_named() -> None:
-    with pytest.raises(UserError, match="token 7 does not fit a vocabulary of 5"):
-        NgramCounter(np.array([1, 7]), vocab_size=5)
-
-
-@pytest.mark.parametrize("tokens", [[], [2], [END], [END, END]])
-def test_hardly_any_text(tokens: list[int]) -> None:
-    levels = NgramCounter(np.array(tokens, dtype=np.uint16), 4, end_id=END).count_to(4)
-    assert sum(int(level.counts.sum()) for level in levels[:1]) == max(
-        0, len(tokens) - (tokens[:1] == [END])
-    )
+@pytest.mark.parametrize("block", [1, 3, 7, 100])
+def test_blocks_hold_whole_contexts(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ngram_counts, "BLOCK", block)
+    keys = np.unique(np.random.default_rng(block).integers(0, 200, 90))
+    blocks = list(context_blocks(keys, 5))
+    assert [begin for begin, _ in blocks] == [0, *(stop for _, stop in blocks[:-1])]
+    assert blocks[-1][1] == len(keys)
+    for begin, stop in blocks:
+        assert 0 < stop - begin <= max(block, 5)
+        assert begin == 0 or keys[begin - 1] // 5 < keys[begin] // 5
+    assert not list(context_blocks(keys[:0], 5))

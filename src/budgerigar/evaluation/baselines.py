@@ -11,7 +11,7 @@ from budgerigar import progress
 from budgerigar.evaluation.evaluate import DEFAULT_CONTEXT_LENGTH, evaluate
 from budgerigar.models.configs import NgramConfig
 from budgerigar.models.ngram import NgramModel
-from budgerigar.models.ngram_counts import NgramCounter
+from budgerigar.models.ngram_counter import NgramCounter
 from budgerigar.models.ngram_smoothing import SmoothedLevel, smooth_level
 from budgerigar.text.store import TokenStore
 
@@ -43,6 +43,7 @@ def baselines(
     counter = NgramCounter(np.asarray(train_store.tokens[:max_tokens]), vocab_size, end_id)
     cut = train_store.n_tokens > max_tokens
     words = f" (first {max_tokens / 1e6:g} M tokens)" if cut else ""
+    counter.count_to(max(orders))  # at once: shorter lengths come with the longest
     found = {"uniform": math.log(vocab_size)}
     for order, name in ((1, "unigram"), (2, "bigram")):
         config = NgramConfig(vocab_size, order, "witten-bell")
@@ -71,6 +72,7 @@ def best_ngram(
     usable = (np.arange(len(sample)) - 1) % context_length + 1
     usable[:1] = 0
     below: list[SmoothedLevel] = []
+    counter.count_to(max(orders))
     best, least = None, math.inf
     with progress.track("trying n-grams", len(orders), "orders") as job:
         for order in sorted(orders):

@@ -25,7 +25,7 @@ from budgerigar.experiments.demo_runs import standing_of, trained
 from budgerigar.experiments.folders import refuse_strangers
 from budgerigar.formats.atomic import write_text
 from budgerigar.formats.metrics import read_metrics
-from budgerigar.models.ngram_counts import NgramCounter
+from budgerigar.models.ngram_counter import NgramCounter
 from budgerigar.training.corpora import first_tokens, gather_corpus
 from budgerigar.training.recipe import Recipe, TextRecipe, load_recipe
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -22,10 +23,10 @@ from budgerigar import progress
 from budgerigar.errors import UserError
 from budgerigar.layers.taps import Taps, tap
 from budgerigar.models.configs import NgramConfig
+from budgerigar.models.ngram_counter import MEMORY, NgramCounter
 from budgerigar.models.ngram_counts import (
     CountedLevel,
     Ints,
-    NgramCounter,
     ngram_ids,
     suffix_ids,
     usable_context,
@@ -56,6 +57,11 @@ class NgramState:
         return NgramState(self.tokens[chosen], self.known[chosen], self.lengths[rows.cpu()])
 
 
+COUNTED = ("keys", "counts")
+SMOOTHED = ("discounts", "backoff", "probabilities")
+"""Arrays of each length in a file; see `SmoothedLevel`."""
+
+
 class NgramModel:
     """An interpolated n-gram. Logits are natural logarithms of probabilities, float32."""
 
@@ -75,24 +81,34 @@ class NgramModel:
 
     # -- making one ------------------------------------------------------------------------------
     @classmethod
-    def fit(cls, tokens: NDArray, config: NgramConfig, end_id: int | None = None) -> Self:
-        """Count `tokens` (n,) and smooth. `end_id` opens documents; contexts never reach across."""
+    def fit(
+        cls,
+        tokens: NDArray,
+        config: NgramConfig,
+        end_id: int | None = None,
+        *,
+        memory: int = MEMORY,
+        folder: Path | None = None,
+    ) -> Self:
+        """Count `tokens` (n,) and smooth. `end_id` opens documents; contexts never reach across.
+
+        memory: bytes to sort with; folder: where tables lie that grow large (None: the system's
+        place for temporary files).
+        """
         config.validate()
-        counter = NgramCounter(tokens, config.vocab_size, end_id)
-        with progress.track(
-            f"counting n-grams up to {config.order}", config.order, "lengths"
-        ) as job:
-            for length in range(1, config.order + 1):
-                counter.count_to(length)
-                job.advance()
-        return cls.from_counts(counter.count_to(config.order), config, end_id)
+        counter = NgramCounter(tokens, config.vocab_size, end_id, memory=memory, folder=folder)
+        return cls.from_counts(counter.count_to(config.order), config, end_id, folder)
 
     @classmethod
     def from_counts(
-        cls, counted: Sequence[CountedLevel], config: NgramConfig, end_id: int | None = None
+        cls,
+        counted: Sequence[CountedLevel],
+        config: NgramConfig,
+        end_id: int | None = None,
+        folder: Path | None = None,
     ) -> Self:
         """Smooth what was counted already (lengths 1 … order)."""
-        levels = smooth(counted[: config.order], config.vocab_size, config.smoothing)
+        levels = smooth(counted[: config.order], config.vocab_size, config.smoothing, folder)
         fell_back = [str(n) for n, level in enumerate(levels, start=1) if not level.estimated]
         if fell_back:
             lengths = ", ".join(fell_back)
@@ -103,22 +119,23 @@ class NgramModel:
         return cls(config, levels, end_id)
 
     def state_tensors(self) -> dict[str, NDArray]:
-        """All that `from_tensors` needs, for a safetensors file."""
+        """All that `from_tensors` needs, for a safetensors file; the arrays it works with."""
         end = -1 if self.end_id is None else self.end_id
         tensors: dict[str, NDArray] = {"end_id": np.array([end], dtype=np.int64)}
         for length, level in enumerate(self.levels, start=1):
-            small = level.counts.max(initial=0) <= np.iinfo(np.int32).max
-            tensors[f"ngrams.{length}.keys"] = level.keys
-            tensors[f"ngrams.{length}.counts"] = level.counts.astype(
-                np.int32 if small else np.int64
-            )
+            for what in (*COUNTED, *SMOOTHED):
+                tensors[f"ngrams.{length}.{what}"] = getattr(level, what)
         return tensors
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Any], config: NgramConfig) -> Self:
-        """The model that `state_tensors` came from (numpy arrays or torch tensors)."""
+        """The model that `state_tensors` came from (numpy arrays or torch tensors).
+
+        Arrays are used as they are, so that mapped ones stay on the disk until they are touched. A
+        file of an earlier version has the counts alone; they are smoothed again.
+        """
         lengths = range(1, config.order + 1)
-        names = ["end_id", *(f"ngrams.{k}.{what}" for k in lengths for what in ("keys", "counts"))]
+        names = ["end_id", *(f"ngrams.{k}.{what}" for k in lengths for what in COUNTED)]
         missing = [name for name in names if name not in tensors]
         if missing:
             raise UserError(
@@ -126,18 +143,20 @@ class NgramModel:
                 f"{', '.join(missing)} missing; the file is damaged or belongs to another model"
             )
         end = int(np.asarray(tensors["end_id"])[0])
+        levels: list[SmoothedLevel] = []
         counted: list[CountedLevel] = []
         for length in lengths:
-            keys: Ints = np.asarray(tensors[f"ngrams.{length}.keys"])
-            counts: Ints = np.asarray(tensors[f"ngrams.{length}.counts"]).astype(np.int64)
-            if counted:
-                below = counted[-1]
-                suffixes = suffix_ids(keys, below.keys, below.suffixes, config.vocab_size)
+            found = {
+                what: np.asarray(tensors[f"ngrams.{length}.{what}"])
+                for what in (*COUNTED, *SMOOTHED)
+                if f"ngrams.{length}.{what}" in tensors
+            }
+            if len(found) == len(COUNTED) + len(SMOOTHED):
+                levels.append(SmoothedLevel(**found, vocab_size=config.vocab_size))
             else:
-                suffixes = np.zeros(len(keys), dtype=np.int64)
-            # What was saved is what smoothing used: the adjusted counts below the longest length.
-            counted.append(CountedLevel(keys, counts, suffixes, adjusted=counts))
-        levels = smooth(counted, config.vocab_size, config.smoothing)
+                counted.append(_counted_again(found, counted, config.vocab_size))
+        if counted:
+            levels = smooth(counted, config.vocab_size, config.smoothing)
         return cls(config, levels, None if end < 0 else end)
 
     # -- what it knows ---------------------------------------------------------------------------
@@ -225,7 +244,8 @@ class NgramModel:
                 result *= weights[:, None]
             else:
                 result[places] *= weights[:, None]
-            begin, count = level.starts[ids], level.starts[ids + 1] - level.starts[ids]
+            begin, stop = level.ranges(ids)
+            count = stop - begin
             ends = np.cumsum(count)
             entries = np.arange(ends[-1]) + np.repeat(begin - (ends - count), count)
             columns = level.keys[entries] % self.vocab_size
@@ -313,3 +333,16 @@ class NgramModel:
     ) -> Tensor:
         """Log-probabilities (B, T, V) after every position of `tokens` (B, T)."""
         return self.step(tokens, self.start(len(tokens)), lengths, True, taps)[0]
+
+
+def _counted_again(
+    found: Mapping[str, NDArray], shorter: Sequence[CountedLevel], vocab_size: int
+) -> CountedLevel:
+    """A length of a file that has counts alone, on top of the shorter ones."""
+    keys, counts = found["keys"], found["counts"]
+    if shorter:
+        suffixes = suffix_ids(keys, shorter[-1].keys, shorter[-1].suffixes, vocab_size)
+    else:
+        suffixes = np.zeros(len(keys), dtype=np.int64)
+    # What was saved is what smoothing used: the adjusted counts below the longest length.
+    return CountedLevel(keys, counts, suffixes, adjusted=counts)

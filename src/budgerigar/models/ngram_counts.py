@@ -1,24 +1,32 @@
-"""Counting n-grams in sorted arrays, without a dictionary and without packed powers.
+"""Counted n-grams in sorted arrays, without a dictionary and without packed powers.
 
 An n-gram of length k gets a number (its id, 0 … N_k - 1) among all of its length. It is found by
 the *id of the n-gram one token shorter* and its last token: `key = id * V + token`. Keys stay under
 N * V, so order 8 over 70,000 tokens fits 64 bits, where `token ** 8` does not. Keys are sorted, so
-all continuations of one context lie side by side.
+all continuations of one context lie side by side, and ids are in the order of the tokens.
 
 Shapes: n tokens of the stream, V vocab_size, N_k distinct n-grams of length k. Imports no torch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from budgerigar.errors import UserError
+from budgerigar.models.ngram_arrays import roomy_empty
 
 Ints = NDArray[np.int64]
+
+BLOCK = 1 << 20
+"""Entries that are worked on at once: 8 MB an array."""
+
+SORTED_FIRST = 1 << 12
+"""From so many searches on it pays to sort them: neighbours then touch the same memory."""
 
 
 @dataclass
@@ -27,13 +35,18 @@ class CountedLevel:
 
     keys: Ints
     """(N_k,) sorted; id of the first k - 1 tokens times V plus the last token"""
-    counts: Ints
-    """(N_k,) occurrences"""
-    suffixes: Ints
-    """(N_k,) id, among length k - 1, of the n-gram without its first token"""
-    adjusted: Ints | None = None
+    counts: NDArray[Any]
+    """(N_k,) int32 or int64, occurrences"""
+    suffixes: NDArray[Any]
+    """(N_k,) int32 or int64: id, among length k - 1, of the n-gram without its first token"""
+    adjusted: NDArray[Any] | None = None
     """(N_k,) Kneser-Ney's count: different tokens seen before it, plus the occurrences that open a
-    document and so have none; None until length k + 1 is counted"""
+    document and so have none; None where length k + 1 was not counted"""
+
+
+def whole_numbers(largest: int) -> np.dtype[Any]:
+    """The smaller of int32 and int64 that holds `largest`."""
+    return np.dtype(np.int32 if largest <= np.iinfo(np.int32).max else np.int64)
 
 
 def usable_context(tokens: NDArray, end_id: int | None, first: Ints | None = None) -> Ints:
@@ -62,10 +75,19 @@ def look_up(keys: Ints, parents: Ints, tokens: NDArray, vocab_size: int) -> Ints
     wanted = parents * vocab_size + tokens
     if not len(keys):
         return np.full(wanted.shape, -1, dtype=np.int64)
-    found = np.searchsorted(keys, wanted)
+    found = _search(keys, wanted)
     found[found == len(keys)] = 0
     result: Ints = np.where((parents >= 0) & (keys[found] == wanted), found, -1)
     return result
+
+
+def _search(keys: Ints, wanted: Ints) -> Ints:
+    if wanted.ndim != 1 or min(len(wanted), len(keys)) < SORTED_FIRST:
+        return np.searchsorted(keys, wanted)
+    order = np.argsort(wanted)
+    found = np.empty(len(wanted), dtype=np.int64)
+    found[order] = np.searchsorted(keys, wanted[order])
+    return found
 
 
 def ngram_ids(keys: Sequence[Ints], tokens: Ints, usable: Ints, vocab_size: int) -> list[Ints]:
@@ -84,71 +106,36 @@ def ngram_ids(keys: Sequence[Ints], tokens: Ints, usable: Ints, vocab_size: int)
     return found
 
 
-def suffix_ids(keys: Ints, shorter_keys: Ints, shorter_suffixes: Ints, vocab_size: int) -> Ints:
-    """For each n-gram of length k, the id (among length k - 1) of it without its first token."""
-    parents, tokens = np.divmod(keys, vocab_size)
-    return look_up(shorter_keys, shorter_suffixes[parents], tokens, vocab_size)
+def suffix_ids(
+    keys: Ints,
+    shorter_keys: Ints,
+    shorter_suffixes: NDArray[Any],
+    vocab_size: int,
+    folder: Path | None = None,
+) -> NDArray[Any]:
+    """For each n-gram of length k, the id (among length k - 1) of it without its first token.
+
+    `folder`: for the result where it is large, see `roomy_empty`.
+    """
+    result = roomy_empty(len(keys), whole_numbers(len(shorter_keys)), folder)
+    for begin in range(0, len(keys), BLOCK):
+        parents, tokens = np.divmod(keys[begin : begin + BLOCK], vocab_size)
+        shorter = shorter_suffixes[parents].astype(np.int64)
+        result[begin : begin + BLOCK] = look_up(shorter_keys, shorter, tokens, vocab_size)
+    return result
 
 
-class NgramCounter:
-    """Counts the n-grams of one stream, one length at a time, so that orders can share them."""
+def context_blocks(keys: Ints, vocab_size: int) -> Iterator[tuple[int, int]]:
+    """(begin, stop) of about `BLOCK` entries each, which never part the continuations of a context.
 
-    def __init__(self, tokens: NDArray, vocab_size: int, end_id: int | None = None) -> None:
-        """`tokens` (n,), ids below `vocab_size`; `end_id` opens documents: `usable_context`."""
-        self.tokens: Ints = np.asarray(tokens, dtype=np.int64)
-        self.vocab_size, self.end_id = vocab_size, end_id
-        if len(self.tokens) and not 0 <= self.tokens.min() <= self.tokens.max() < vocab_size:
-            raise UserError(
-                f"token {self.tokens.max()} does not fit a vocabulary of {vocab_size}: "
-                "the text was encoded with another tokenizer; encode it with this model's"
-            )
-        self.levels: list[CountedLevel] = []
-        self._usable = usable_context(self.tokens, end_id)[:-1]
-        self._ids: Ints = np.zeros(len(self.tokens), dtype=np.int64)
-
-    def count_to(self, order: int) -> list[CountedLevel]:
-        """The counts of lengths 1 … `order`; what was counted before is kept."""
-        while len(self.levels) < order:
-            self._count_next()
-        return self.levels[:order]
-
-    def _count_next(self) -> None:
-        length = len(self.levels) + 1
-        places = np.flatnonzero(self._usable >= length - 1)
-        parents = self._ids[places - 1] if length > 1 else np.zeros(len(places), dtype=np.int64)
-        keys, counts, which = _distinct(parents * self.vocab_size + self.tokens[places])
-        if length == 1:
-            suffixes = np.zeros(len(keys), dtype=np.int64)
-            if self._opens_with_end():
-                # The `<end>` that opens the stream is given, never predicted.
-                counts[which[0]] -= 1
-        else:
-            suffixes = np.empty(len(keys), dtype=np.int64)
-            suffixes[which] = self._ids[places]
-            self.levels[-1].adjusted = self._adjust(suffixes, length - 1)
-        self.levels.append(CountedLevel(keys, counts, suffixes))
-        self._ids[places] = which
-
-    def _adjust(self, suffixes: Ints, length: int) -> Ints:
-        """Kneser-Ney's counts of length `length`, given the suffixes of the next longer n-grams."""
-        size = len(self.levels[length - 1].keys)
-        opening = self._usable == length - 1
-        if length == 1 and self._opens_with_end():
-            opening[0] = False
-        alone: Ints = np.bincount(self._ids[opening], minlength=size)
-        return np.bincount(suffixes, minlength=size) + alone
-
-    def _opens_with_end(self) -> bool:
-        return len(self.tokens) > 0 and self.tokens[0] == self.end_id
-
-
-def _distinct(keys: Ints) -> tuple[Ints, Ints, Ints]:
-    """Sorted distinct keys, how often each occurs, and which one each entry is. One sort in all."""
-    order = np.argsort(keys, kind="stable")
-    ordered = keys[order]
-    new = np.ones(len(keys), dtype=bool)
-    new[1:] = ordered[1:] != ordered[:-1]
-    firsts = np.flatnonzero(new)
-    which = np.empty(len(keys), dtype=np.int64)
-    which[order] = np.cumsum(new) - 1
-    return ordered[firsts], np.diff(np.append(firsts, len(keys))), which
+    A context has at most V of them, so a block has at most the larger of `BLOCK` and V entries.
+    """
+    begin = 0
+    while begin < len(keys):
+        stop = min(begin + BLOCK, len(keys))
+        if stop < len(keys):
+            stop = int(np.searchsorted(keys, keys[stop] // vocab_size * vocab_size))
+        if stop <= begin:
+            stop = int(np.searchsorted(keys, (keys[begin] // vocab_size + 1) * vocab_size))
+        yield begin, stop
+        begin = stop

@@ -93,22 +93,26 @@ def _step(
     below: float,
 ) -> BackoffStep:
     """One length of the interpolation; `below` is the probability one length shorter."""
-    known = context_id >= 0 and bool(level.totals[context_id] > 0)
-    if not known:
-        return BackoffStep(order, context, False, 0.0, 0, 0, 0.0, 0.0, 1.0, below)
-    followers = level.counts[level.starts[context_id] : level.starts[context_id + 1]]
     parent, last = np.array([context_id]), np.array([token])
+    begin, stop = (int(bound[0]) for bound in level.ranges(parent))
+    followers = level.counts[begin:stop] if context_id >= 0 else level.counts[:0]
+    distinct = int(np.count_nonzero(followers))
+    if not distinct:
+        return BackoffStep(order, context, False, 0.0, 0, 0, 0.0, 0.0, 1.0, below)
+    total = float(followers.sum(dtype=np.int64))
+    if model.config.smoothing == "witten-bell":
+        total += distinct
     found = int(look_up(level.keys, parent, last, model.vocab_size)[0])
     count = int(level.counts[found]) if found >= 0 else 0
     discount = float(level.discounts[min(count, 3)])
-    total, weight = float(level.totals[context_id]), float(level.backoff[context_id])
+    weight = float(level.backoff[context_id])
     own = (count - discount) / total
     return BackoffStep(
         order=order,
         context=context,
         known=True,
         total=total,
-        distinct=int(np.count_nonzero(followers)),
+        distinct=distinct,
         count=count,
         discount=discount,
         own=own,

@@ -12,6 +12,7 @@ from torch import nn
 
 from budgerigar import progress
 from budgerigar.errors import UserError
+from budgerigar.formats.atomic import disk_errors
 from budgerigar.formats.embeddings import begin_embedding
 from budgerigar.formats.metrics import append_metrics
 from budgerigar.formats.run import (
@@ -301,7 +302,11 @@ def _count(recipe: Recipe, corpus: Any, given: Given, path: Path) -> TrainedRun:
     text = describe_corpus(corpus, given)
     folder = RunFolder.create(path, make_config(config, text), to_toml(recipe), corpus.tokenizer)
     with folder.lock():
-        network = NgramModel.fit(corpus.train.tokens, config, end_id=corpus.train.end_id)
+        train_store = corpus.train
+        with disk_errors(f"keep what is counted in {folder.path}"):
+            network = NgramModel.fit(
+                train_store.tokens, config, end_id=train_store.end_id, folder=folder.path
+            )
         save_weights(folder.path, network)
         found = evaluate(network, corpus.validation)
         entry = {"kind": "evaluation", "step": 0, "loss": found.nats_per_token}
