@@ -88,7 +88,7 @@ def same(one: PairBatch, other: PairBatch) -> bool:
 def test_every_pair_once_an_epoch_within_the_budget(
     pool: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("budgerigar.text.pair_batches._POOL_BATCHES", pool)
+    monkeypatch.setattr("budgerigar.text.bucketing._POOL_BATCHES", pool)
     store = made_store(700)
     batches = PairBatches(store, 256, seed=3, start_id=START)
     assert batches.n_pairs == 700
@@ -118,7 +118,7 @@ def test_batches_come_in_mixed_lengths() -> None:
 def test_going_on_from_anywhere_gives_the_same_batches(
     pool: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("budgerigar.text.pair_batches._POOL_BATCHES", pool)
+    monkeypatch.setattr("budgerigar.text.bucketing._POOL_BATCHES", pool)
     store = made_store(150)
     batches = PairBatches(store, 128, seed=8, start_id=START)
     states, found = [], []
