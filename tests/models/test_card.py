@@ -47,6 +47,8 @@ DIALS = {
     "embedding_norm": [False, True],
     "embedding_size": [None, 10],
     "head_transform": [False, True],
+    "token_head": [True, False],
+    "pooler": [False, True],
     "token_types": [0, 2],
     "position_offset": [0, 2],
     "layers": [(), (LayerPattern(norm="rms"), LayerPattern(), LayerPattern(norm="layer"))],

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from budgerigar.errors import UserError
 from budgerigar.formats.atomic import write_text
-from budgerigar.formats.eject_template import TEMPLATE
+from budgerigar.formats.eject_template import ACTIVATIONS, TEMPLATE
 from budgerigar.layers import shapes
 from budgerigar.layers.config import TransformerConfig
 from budgerigar.models.configs import kind_of
@@ -143,8 +143,6 @@ def _flags(c: TransformerConfig, tokenizer: Any) -> dict[str, bool]:
         "sink_logit": c.sink_logit,
         "softcap": c.attention_softcap is not None,
         "gated": c.gated,
-        "squared_relu": c.activation == "squared-relu",
-        "gelu_tanh": c.activation == "gelu-tanh",
         "parallel": c.parallel_residual,
         "sequential": not c.parallel_residual,
         "norm_offset": c.norm_offset,
@@ -272,7 +270,8 @@ def _snippets(c: TransformerConfig, flags: dict[str, bool]) -> dict[str, str]:
         "layer_call": "i" if layer else "",
         "bias_parameter": ", bias: Tensor" if shared else "",
         "bias": ", bias" if shared else "",
-        "activation": {"swiglu": "F.silu", "relu": "F.relu"}.get(c.activation, "F.gelu"),
+        "activated": ACTIVATIONS[c.activation][0].format("self.up(x)"),
+        "activated_gate": ACTIVATIONS[c.activation][0].format("self.gate(x)"),
         **_norms(c),
     }
 
@@ -376,15 +375,5 @@ def _words(c: TransformerConfig, flags: dict[str, bool]) -> dict[str, str]:
         "norm_words": f"{norm}: {centre}scale it to mean square 1{learned}."
         if centre
         else f"{norm}: scale each vector to mean square 1{learned}.",
-        "activation_words": _ACTIVATION_WORDS[c.activation],
+        "activation_words": ACTIVATIONS[c.activation][1],
     }
-
-
-_ACTIVATION_WORDS = {
-    "relu": "negative ones cut to 0 (ReLU)",
-    "gelu": "negative ones faded out (GELU)",
-    "gelu-tanh": "negative ones faded out (GELU, by tanh)",
-    "squared-relu": "negative ones cut to 0, the rest squared",
-    "swiglu": "what passes decided by a gate (SwiGLU)",
-    "geglu": "what passes decided by a gate (GEGLU)",
-}

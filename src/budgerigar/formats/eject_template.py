@@ -249,13 +249,9 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
 %if gated
-        return self.down({{activation}}(self.gate(x)) * self.up(x))
-%elif squared_relu
-        return self.down(F.relu(self.up(x)).square())
-%elif gelu_tanh
-        return self.down(F.gelu(self.up(x), approximate="tanh"))
+        return self.down({{activated_gate}} * self.up(x))
 %else
-        return self.down({{activation}}(self.up(x)))
+        return self.down({{activated}})
 %end
 
 
@@ -366,5 +362,20 @@ class Model(nn.Module):
 
 
 '''
+
+ACTIVATIONS = {  # of a feed-forward: in code, and in words
+    "relu": ("F.relu({})", "negative ones cut to 0 (ReLU)"),
+    "gelu": ("F.gelu({})", "negative ones faded out (GELU)"),
+    "gelu-tanh": (
+        'F.gelu({}, approximate="tanh")', "negative ones faded out (GELU, by tanh)"
+    ),
+    "silu": ("F.silu({})", "negative ones faded out (SiLU)"),
+    "squared-relu": ("F.relu({}).square()", "negative ones cut to 0, the rest squared"),
+    "swiglu": ("F.silu({})", "what passes decided by a gate (SwiGLU)"),
+    "geglu": ("F.gelu({})", "what passes decided by a gate (GEGLU)"),
+    "geglu-tanh": (
+        'F.gelu({}, approximate="tanh")', "what passes decided by a gate (GEGLU, by tanh)"
+    ),
+}  # fmt: skip
 
 TEMPLATE = MODEL + RUNNING

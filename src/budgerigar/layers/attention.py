@@ -131,9 +131,9 @@ class Attention(nn.Module):
         self.query_norm, self.key_norm = self._norms(config)
         self.sink_logit = nn.Parameter(torch.zeros(self.n_heads)) if config.sink_logit else None
         alibi = config.positions == "alibi" and not cross
-        self.register_buffer(
-            "slopes", alibi_slopes(self.n_heads) if alibi else None, persistent=False
-        )
+        with torch.device("cpu"):  # computed, not loaded: also where weights have no memory yet
+            slopes = alibi_slopes(self.n_heads) if alibi else None
+        self.register_buffer("slopes", slopes, persistent=False)
         self.relative_bias: RelativeBias | None = None  # set by the stack where a layer has its own
 
     def _norms(self, config: TransformerConfig) -> tuple[Norm | None, Norm | None]:

@@ -15,7 +15,9 @@ from budgerigar.layers.settings import build, plain
 
 Assembly = Literal["decoder-only", "encoder-only", "encoder-decoder"]
 Positions = Literal["sinusoidal", "learned", "rotary", "relative", "alibi", "none"]
-Activation = Literal["relu", "gelu", "gelu-tanh", "squared-relu", "swiglu", "geglu"]
+Activation = Literal[
+    "relu", "gelu", "gelu-tanh", "silu", "squared-relu", "swiglu", "geglu", "geglu-tanh"
+]  # fmt: skip
 NormPlace = Literal["pre", "post", "sandwich", "output"]
 Initialisation = Literal["normal", "depth-scaled", "zero-output", "xavier", "t5"]
 RotaryScalingKind = Literal["linear", "ntk", "yarn", "llama3", "longrope"]
@@ -143,7 +145,7 @@ class TransformerConfig:
     d_ff: int | None = None
     """inner width of the feed-forward; None: 4 d_model, or 8/3 d_model for gated activations"""
     activation: Activation = "gelu"
-    """relu, gelu (exact), gelu-tanh, squared-relu, swiglu or geglu"""
+    """relu, gelu (exact), gelu-tanh, silu, squared-relu; with a gate: swiglu, geglu, geglu-tanh"""
     qkv_bias: bool = True
     """query, key and value projections have a bias"""
     output_bias: bool = True
@@ -165,8 +167,16 @@ class TransformerConfig:
     """normalise the sum of the embeddings (BERT)"""
     embedding_size: int | None = None
     """width of the embedding table when it is projected to d_model; None: d_model"""
+    token_head: bool = True
+    """an output layer over the vocabulary; without it an encoder gives vectors only (MiniLM)"""
     head_transform: bool = False
     """BERT's extra dense layer, activation and norm before the output layer"""
+    pooler: bool = False
+    """encoder-only: BERT's dense layer and tanh over the first position, one vector for a text"""
+    n_classes: int = 0
+    """encoder-only: classes of whole texts, told by a linear layer over one vector of a text"""
+    pooling: Literal["mean", "first"] = "mean"
+    """that vector: the mean over the tokens, or the first one's (BERT's; through its pooler, if any)"""
     logit_softcap: float | None = None
     """logits become cap * tanh(logits / cap)"""
     head_scale: float = 1.0
@@ -204,7 +214,7 @@ class TransformerConfig:
     @property
     def gated(self) -> bool:
         """Whether the feed-forward has a gate (SwiGLU, GEGLU; Shazeer 2020)."""
-        return self.activation in ("swiglu", "geglu")
+        return self.activation in ("swiglu", "geglu", "geglu-tanh")
 
     @property
     def ff_width(self) -> int:

@@ -42,7 +42,7 @@ def _sizes(c: TransformerConfig) -> Iterator[str]:
     for name in (f"dropout_{part}" for part in dropouts):
         if not 0 <= getattr(c, name) < 1:
             yield f"{name} = {getattr(c, name)} must be at least 0 and below 1"
-    for name in ("sink_tokens", "token_types", "position_offset"):
+    for name in ("sink_tokens", "token_types", "position_offset", "n_classes"):
         if getattr(c, name) < 0:
             yield f"{name} = {getattr(c, name)} must not be negative"
     positive = ("norm_epsilon", "rotary_base", "init_std", "head_scale")
@@ -163,5 +163,15 @@ def _rest(c: TransformerConfig) -> Iterator[str]:
         )
     if c.head_transform and c.assembly != "encoder-only":
         yield f"head_transform is BERT's: it is not defined for {c.assembly}"
+    if c.pooler and c.assembly != "encoder-only":
+        yield f"pooler is for an encoder-only model, not for {c.assembly}"
+    if c.n_classes and c.assembly != "encoder-only":
+        yield f"n_classes is for an encoder-only model, not for {c.assembly}"
+    if c.n_classes and c.token_head:
+        yield "n_classes takes the place of the token_head: set token_head = false"
+    if not c.token_head and c.assembly != "encoder-only":
+        yield f"token_head = false: a {c.assembly} model without logits predicts nothing"
+    if not c.token_head and (c.head_transform or c.head_bias):
+        yield "head_transform and head_bias belong to a token_head: set that, or leave them out"
     if c.decoder_start is not None and not 0 <= c.decoder_start < c.vocab_size:
         yield f"decoder_start = {c.decoder_start} is not an id below vocab_size = {c.vocab_size}"

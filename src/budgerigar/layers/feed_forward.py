@@ -22,9 +22,11 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
     "gelu-tanh": _gelu_tanh,
+    "silu": F.silu,
     "squared-relu": squared_relu,
     "swiglu": F.silu,
     "geglu": F.gelu,
+    "geglu-tanh": _gelu_tanh,
 }
 
 

@@ -102,7 +102,8 @@ class Rotary(nn.Module):
 
     def __init__(self, config: TransformerConfig, base: float) -> None:
         super().__init__()
-        frequencies, self.factor = rotary_frequencies(config, base)
+        with torch.device("cpu"):  # computed, not loaded: also where weights have no memory yet
+            frequencies, self.factor = rotary_frequencies(config, base)
         self.width = config.rotary_width
         self.register_buffer("frequencies", frequencies.double(), persistent=False)
 

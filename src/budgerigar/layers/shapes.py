@@ -104,10 +104,13 @@ def parameters(config: TransformerConfig) -> Parameters:
     if c.positions == "relative":
         stacks = bool(c.encoder_layers) + bool(c.decoder_layers)
         other += (stacks if c.relative_shared else depth) * c.relative_buckets * c.n_heads
-    head = 0 if c.tied_embeddings else c.vocab_size * width
-    head += c.vocab_size if c.head_bias else 0
-    if c.head_transform or c.embedding_size:
-        head += linear(c.d_model, width, bias=c.head_transform)
+    head = linear(c.d_model, c.d_model, bias=True) if c.pooler else 0
+    head += linear(c.d_model, c.n_classes, bias=True)
+    if c.token_head:
+        head += 0 if c.tied_embeddings else c.vocab_size * width
+        head += c.vocab_size if c.head_bias else 0
+        if c.head_transform or c.embedding_size:
+            head += linear(c.d_model, width, bias=c.head_transform)
     return Parameters(
         token_embedding=vocabularies * width,
         position_embedding=tables * (c.context_length + c.position_offset) * width * learned,
@@ -159,6 +162,8 @@ def cross_memory_flops_per_source_token(config: TransformerConfig) -> int:
 
 def head_flops_per_token(config: TransformerConfig) -> int:
     """FLOPs of the output layer over the vocabulary and the dense layer before it, if any."""
+    if not config.token_head:
+        return 0
     width = config.embedding_size or config.d_model
     before = config.d_model * width if config.head_transform or config.embedding_size else 0
     return _linear_flops(config.vocab_size * width + before)
@@ -245,7 +250,7 @@ def activation_values_per_token(config: TransformerConfig) -> int:
     crossing = attention + c.d_model if _has_cross(c) else 0
     encoder = c.encoder_layers * (attention + feed_forward + norms)
     decoder = c.decoder_layers * (attention + feed_forward + norms + crossing)
-    return encoder + decoder + 2 * c.d_model + 2 * c.vocab_size
+    return encoder + decoder + 2 * c.d_model + 2 * c.vocab_size * int(c.token_head)
 
 
 def training_bytes(config: TransformerConfig, batch_size: int, n_tokens: int | None = None) -> int:

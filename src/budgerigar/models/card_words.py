@@ -32,9 +32,11 @@ ACTIVATIONS = {
     "relu": "ReLU",
     "gelu": "GELU",
     "gelu-tanh": "GELU in its tanh form",
+    "silu": "SiLU",
     "squared-relu": "squared ReLU",
     "swiglu": "SwiGLU: a gate multiplies what goes through",
     "geglu": "GEGLU: a gate multiplies what goes through",
+    "geglu-tanh": "GEGLU in its tanh form: a gate multiplies what goes through",
 }
 
 
@@ -48,11 +50,20 @@ def in_words(c: TransformerConfig) -> list[str]:
         _heads(c),
         f"{norm} stands {PLACES[c.norm_place]}.",
         f"Feed-forward {wide} times as wide as the model, {ACTIVATIONS[c.activation]}.",
-        "The output layer reuses the token embedding (tied)."
-        if c.tied_embeddings
-        else "The output layer has a matrix of its own (untied).",
+        _output(c),
     ]
     return [*sentences, *_window(c), *_unusual(c)]
+
+
+def _output(c: TransformerConfig) -> str:
+    if c.n_classes:
+        vector = "the mean of its vectors" if c.pooling == "mean" else "its first vector"
+        return f"A linear layer over {vector} tells which of {c.n_classes} classes a text is of."
+    if not c.token_head:
+        return "No output layer: it gives a vector for each token, and predicts none."
+    if c.tied_embeddings:
+        return "The output layer reuses the token embedding (tied)."
+    return "The output layer has a matrix of its own (untied)."
 
 
 def _heads(c: TransformerConfig) -> str:

@@ -12,9 +12,11 @@ from torch import Tensor
 from budgerigar.errors import UserError
 from budgerigar.layers.block import Stack
 from budgerigar.layers.cache import LayerCache, TransformerState
+from budgerigar.layers.class_head import ClassHead, mean_of
 from budgerigar.layers.config import TransformerConfig
 from budgerigar.layers.embedding import Embedding, Head
 from budgerigar.layers.initialisation import initialise
+from budgerigar.layers.linear import Linear
 from budgerigar.layers.rolling import roll_state
 from budgerigar.layers.taps import Taps, tap
 from budgerigar.layers.visibility import View
@@ -24,7 +26,8 @@ from budgerigar.models.base import Network
 class Transformer(Network):
     """ "Attention Is All You Need" (Vaswani et al. 2017) and its children, as `config` says."""
 
-    def __init__(self, config: TransformerConfig, seed: int = 0) -> None:
+    def __init__(self, config: TransformerConfig, seed: int | None = 0) -> None:
+        """First weights are drawn from `seed`; None leaves them unset, to be filled from a file."""
         super().__init__()
         self.config = config.validate()
         both = config.assembly == "encoder-decoder"
@@ -43,8 +46,17 @@ class Transformer(Network):
             self.source_embedding = Embedding(
                 config, "encoder", config.source_vocab_size or config.vocab_size
             )
-        self.head = Head(config)
-        initialise(self, config, seed)
+        self.head = Head(config) if config.token_head else None
+        self.pooler = Linear(config.d_model, config.d_model) if config.pooler else None
+        self.class_head = ClassHead(config) if config.n_classes else None
+        if seed is not None:
+            initialise(self, config, seed)
+
+    @classmethod
+    def unfilled(cls, config: TransformerConfig) -> Transformer:
+        """A network whose weights have shapes but no memory yet: each is assigned from a file."""
+        with torch.device("meta"):
+            return cls(config, seed=None)
 
     # -- facts -------------------------------------------------------------------------------------
     @property
@@ -85,20 +97,26 @@ class Transformer(Network):
         source: Tensor | None = None,
         source_lengths: Tensor | None = None,
         token_types: Tensor | None = None,
+        only: Tensor | None = None,
         taps: Taps | None = None,
     ) -> Tensor:
-        """Logits (B,T,V) in float32 of tokens (B,T).
+        """Logits (B,T,V) in float32 of tokens (B,T); with `only` (B,T) bool those at its N places, (N,V).
 
         `document_ids` (B,T): attention stays within equal ids; `positions` (B,T) then restart with
         each document. An encoder-decoder reads `source` (B,S); an encoder-only model looks both ways,
-        with `lengths` (B,) hiding the padding.
+        with `lengths` (B,) hiding the padding, and without a head gives its vectors (B,T,D) instead;
+        with a class head the logits (B,C) of its C classes.
         """
         self._check_source(source)
         if positions is None:
             self._check_length(tokens)
             positions = torch.arange(tokens.shape[1], device=tokens.device)[None]
         if self.decoder is None:
-            return self._encoder_only(tokens, lengths, positions, document_ids, token_types, taps)
+            x = self.vectors(tokens, lengths, token_types, positions, document_ids, taps)
+            if self.class_head is not None:
+                return tap(taps, "logits", self.class_head(self._whole(x, lengths)))
+            x = x if only is None else x[only]
+            return x.float() if self.head is None else self._logits(x, taps)
         memories, memory_view = None, None
         if self.encoder is not None:
             memories, valid = self._remember(source, source_lengths, taps)
@@ -113,18 +131,43 @@ class Transformer(Network):
         )
         x = self.embedding(tokens, positions, token_types, taps)
         x = self.decoder(x, view, positions, memories=memories, memory_view=memory_view, taps=taps)
-        return tap(taps, "logits", self.head(x, self.embedding))
+        return self._logits(x if only is None else x[only], taps)
 
-    def _encoder_only(
+    def predict(
         self,
         tokens: Tensor,
-        lengths: Tensor | None,
-        positions: Tensor,
-        document_ids: Tensor | None,
-        token_types: Tensor | None,
-        taps: Taps | None,
+        mask: Tensor,
+        lengths: Tensor | None = None,
+        mask_id: int | None = None,
+        **inputs: Tensor | None,
     ) -> Tensor:
-        assert self.encoder is not None
+        """Fill in: logits (N,V) at the N places of tokens (B,T) that `mask` (B,T) bool marks, row by row.
+
+        `mask_id` is put there first; without it what stands there is read, so let it be the mask.
+        `inputs`: as of `forward`.
+        """
+        if self.decoder is not None or self.head is None:
+            raise UserError(
+                "predict(tokens, mask) is for an encoder with an output layer over its vocabulary"
+            )
+        read = tokens if mask_id is None else tokens.masked_fill(mask, mask_id)
+        return self(read, lengths, only=mask, **inputs)
+
+    def vectors(
+        self,
+        tokens: Tensor,
+        lengths: Tensor | None = None,
+        token_types: Tensor | None = None,
+        positions: Tensor | None = None,
+        document_ids: Tensor | None = None,
+        taps: Taps | None = None,
+    ) -> Tensor:
+        """What an encoder-only model makes of tokens (B,T): (B,T,D), before any output layer."""
+        if self.encoder is None or self.decoder is not None:
+            raise UserError(f"vectors are an encoder-only model's; this is {self.config.assembly}")
+        if positions is None:
+            self._check_length(tokens)
+            positions = torch.arange(tokens.shape[1], device=tokens.device)[None]
         x = self.embedding(tokens, positions, token_types, taps)
         view = View(
             positions,
@@ -135,7 +178,22 @@ class Transformer(Network):
             query_documents=document_ids,
             key_documents=document_ids,
         )
-        x = self.encoder(x, view, positions, taps=taps)
+        return self.encoder(x, view, positions, taps=taps)
+
+    def pooled(self, vectors: Tensor) -> Tensor:
+        """BERT's vector of a whole text (B,D), from `vectors` (B,T,D) and their first position."""
+        if self.pooler is None:
+            raise UserError("this model has no pooler: take the mean of its vectors instead")
+        return torch.tanh(self.pooler(vectors[:, 0]))
+
+    def _whole(self, vectors: Tensor, lengths: Tensor | None) -> Tensor:
+        """One vector (B,D) of each text, as `pooling` says, from `vectors` (B,T,D)."""
+        if self.config.pooling == "first":
+            return vectors[:, 0] if self.pooler is None else self.pooled(vectors)
+        return mean_of(vectors, lengths)
+
+    def _logits(self, x: Tensor, taps: Taps | None) -> Tensor:
+        assert self.head is not None
         return tap(taps, "logits", self.head(x, self.embedding))
 
     # -- the source of an encoder-decoder ----------------------------------------------------------
@@ -227,7 +285,7 @@ class Transformer(Network):
         if not all_positions and width > 1:  # the head only where it is asked for
             last = torch.full((batch,), width, device=x.device) if lengths is None else lengths
             x = x[torch.arange(batch, device=x.device), (last - 1).clamp(min=0)][:, None]
-        logits = tap(taps, "logits", self.head(x, self.embedding))
+        logits = self._logits(x, taps)
         _advance(state, width, lengths)
         return (logits if all_positions else logits[:, -1]), state
 
@@ -263,7 +321,7 @@ class Transformer(Network):
         )
         _advance(state, tokens.shape[1], None)
         x = x.flatten(0, 1) if wanted is None else x[wanted]
-        return tap(taps, "logits", self.head(x, self.embedding))
+        return self._logits(x, taps)
 
     def _check_room(self, state: TransformerState, width: int, lengths: Tensor | None) -> None:
         """Refuse tokens beyond the context; what lies there may be padding alone."""

@@ -131,8 +131,9 @@ def apple(
 
 def _read_meaning(network: Transformer) -> None:
     """The logits of the words "fruit" and "tech" are the features of these names."""
+    assert network.head is not None
     weight = network.head.weight
-    assert isinstance(weight, Tensor)
+    assert weight is not None
     for feature in ("fruit", "tech"):
         weight[APPLE_WORDS.index(feature), APPLE_FEATURES.index(feature)] = 1.0
 
