@@ -10,6 +10,7 @@ from budgerigar.layers.elementwise import dropout
 from budgerigar.layers.feed_forward import ACTIVATIONS
 from budgerigar.layers.linear import Linear, product
 from budgerigar.layers.norm import build_norm
+from budgerigar.layers.packed_linear import PackedEmbedding, PackedMatrix
 from budgerigar.layers.positions import sinusoids
 from budgerigar.layers.taps import Taps, tap
 
@@ -21,7 +22,7 @@ class Embedding(nn.Module):
         super().__init__()
         self.name = name
         width = config.embedding_size or config.d_model
-        self.tokens = nn.Embedding(vocab_size, width)
+        self.tokens: nn.Embedding | PackedEmbedding = nn.Embedding(vocab_size, width)
         self.projection = (
             Linear(width, config.d_model, bias=False) if config.embedding_size else None
         )
@@ -83,16 +84,24 @@ class Head(nn.Module):
             self.transform = Linear(config.d_model, width, bias=False)
         self.weight = None if self.tied else nn.Parameter(torch.zeros(config.vocab_size, width))
         self.bias = nn.Parameter(torch.zeros(config.vocab_size)) if config.head_bias else None
+        self.packed: PackedMatrix | None = None  # a quantised matrix of its own, in place of weight
 
     def forward(self, x: Tensor, embedding: Embedding) -> Tensor:
         if self.transform is not None:
             x = self.transform(x)
             if self.transform_norm is not None:
                 x = self.transform_norm(self.activation(x))
-        weight = embedding.tokens.weight if self.weight is None else self.weight
-        logits = product(x, weight, self.bias).float()
+        logits = self._over_vocabulary(x, embedding).float()
         if self.scale != 1.0:
             logits = logits * self.scale
         if self.softcap is not None:
             logits = self.softcap * (logits / self.softcap).tanh()
         return logits
+
+    def _over_vocabulary(self, x: Tensor, embedding: Embedding) -> Tensor:
+        """x (..., D) times the matrix (V,D) of its own or the embedding's, quantised or not."""
+        table = embedding.tokens
+        packed = table.matrix if self.tied and isinstance(table, PackedEmbedding) else self.packed
+        if packed is not None:
+            return packed.product(x, self.bias)
+        return product(x, table.weight if self.weight is None else self.weight, self.bias)

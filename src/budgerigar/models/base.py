@@ -102,7 +102,9 @@ class Network(nn.Module):
     @property
     def device(self) -> torch.device:
         """Where the weights are."""
-        weight: Tensor = self.embedding.tokens.weight
+        table = self.embedding.tokens
+        packed = getattr(table, "matrix", None)  # a quantised table's weight is made at each call
+        weight: Tensor = table.weight if packed is None else packed.codes
         return weight.device
 
 
