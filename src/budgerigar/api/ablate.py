@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,7 +63,7 @@ def ablate(
     from budgerigar.experiments.ablate_budget import Asked
 
     layers = [layer for layer in (settings, more_settings) if layer]
-    typed = flat(nested(layers))
+    typed = set(flat(nested(layers)))
     if minutes is not None and "steps" in typed:
         raise UserError("steps and minutes both say how long a run is; give one of them")
     given = {
@@ -75,6 +76,8 @@ def ablate(
         raise UserError("give files or a corpus, not both")
     base = resolve(recipe, config, layers, corpus, bool(set(named) - {"files"}))
     assert base is not None
+    if config is not None:
+        typed |= set(flat(tomllib.loads(Path(config).read_text(encoding="utf-8-sig"))))
     return run(
         base,
         dials,

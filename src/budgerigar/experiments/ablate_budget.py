@@ -28,7 +28,7 @@ from budgerigar.training.recipe import Recipe, TrainingRecipe
 from budgerigar.training.run import fit_context
 from budgerigar.training.timing import SHARE_FOR_STEPS, measure_steps, settle_threads
 
-EVALUATIONS = 8  # in a run; the best weights of them are scored on the whole validation split
+EVALUATIONS = 4  # in a run; the best weights of them are scored on the whole validation split
 EVALUATION_TOKENS = 20_000  # of the validation split along the way
 TIMING_SECONDS = 0.3  # of steps, where they only foretell the duration
 CLOSE = 0.02  # weights of equal_parameters may differ by so much
@@ -125,7 +125,7 @@ class Planner:
                 problems.append(f"{label(self.layout.dials, cell.values)}: {error}")
         if problems:
             raise UserError("this ablation cannot be run:\n  - " + "\n  - ".join(problems))
-        self.known.setdefault("threads", self._threads(built[0][1]))
+        self._settle_threads(built[0][1])
         with progress.track("timing a step of each cell", len(built), "cells") as job:
             plans = []
             for cell, recipe, parameters in built:
@@ -184,12 +184,15 @@ class Planner:
             changes["warmup_steps"] = min(training.warmup_steps, -(-steps // 10))
         return changes
 
-    def _threads(self, recipe: Recipe) -> int:
-        compute = choose_compute(recipe.training)
-        if recipe.training.threads != "auto":
-            return int(recipe.training.threads)
-        network, batches = self._made(recipe, compute)
-        return settle_threads(network, batches, recipe.training, compute)
+    def _settle_threads(self, recipe: Recipe) -> None:
+        """One number of threads for all runs; "auto" is measured once, with the base."""
+        asked = recipe.training.threads
+        if asked != "auto":
+            self.known["threads"] = int(asked)
+        elif "threads" not in self.known:
+            compute = choose_compute(recipe.training)
+            network, batches = self._made(recipe, compute)
+            self.known["threads"] = settle_threads(network, batches, recipe.training, compute)
 
     def _made(self, recipe: Recipe, compute: Any) -> tuple[Any, Any]:
         from budgerigar import models

@@ -34,6 +34,7 @@ Listed = Mapping[str, Sequence[Any] | str]
 _NO_DIALS = {
     "seed": "each cell is repeated over seeds anyway: --seeds N, and --seed for the first",
     "kind": "other kinds of model share no settings; `budgie compare` compares them",
+    "assembly": "models of different assemblies learn different tasks",
     **dict.fromkeys(
         ("steps", "minutes", "epochs"), "the budget is the same for all; give --steps or --minutes"
     ),

@@ -307,4 +307,5 @@ def span(differences: Sequence[Difference]) -> tuple[float, float]:
     low, high = min(means), max(means)
     room = 0.35 * (high - low) or 1e-4
     ends = [e for d in differences for e in (d.low, d.high) if e is not None]
-    return max(low - room, min([*ends, low])), min(high + room, max([*ends, high]))
+    low, high = max(low - room, min([*ends, low])), min(high + room, max([*ends, high]))
+    return (low, high) if low < high else (low - room, high + room)
