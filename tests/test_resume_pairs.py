@@ -80,6 +80,20 @@ def test_resuming_twice_equals_never_stopping(
     resume.assert_same_run(tmp_path / "whole", tmp_path / "parts")
 
 
+def test_files_that_a_recipe_names_are_found_from_another_directory(
+    tmp_path: Path, files: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = "".join(f"dog {n} ran\tran {n} dog\n" for n in range(9))
+    (tmp_path / "held.tsv").write_text(rows, "utf-8")
+    monkeypatch.chdir(tmp_path)
+    settings = {**SETTINGS, "text": {"tokenizer": "word", "validation": "held.tsv"}}
+    stop = resume.StopAt(7)
+    train(recipe_from_dict(settings), **files, out=tmp_path / "run", callbacks=[stop])
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert train(resume=tmp_path / "run").report["finished"]
+
+
 def test_a_branch_is_the_run_that_was_asked_for_its_length(
     tmp_path: Path, files: dict[str, Path]
 ) -> None:

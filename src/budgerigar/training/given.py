@@ -26,6 +26,8 @@ _STORED = {
     "validation_pairs": "validation_pair_files",
 }
 
+PAIR_FILES = tuple(name for name in _STORED if name != "files")
+
 
 def command_words(described: Mapping[str, Any]) -> list[str]:
     """What to type after `budgie train` for the files that config.json's part `text` names."""
@@ -35,6 +37,20 @@ def command_words(described: Mapping[str, Any]) -> list[str]:
             flag = f"--{name.replace('_', '-')}"
             words += [word for file in described.get(stored, ()) for word in (flag, str(file))]
     return words
+
+
+def with_full_paths(recipe: Any) -> Any:
+    """The recipe with the files that it names by their full paths: it may be gone on with from
+    another directory. Names of the catalogue, and what is no file here, stay as they are."""
+
+    def full(name: str | None) -> str | None:
+        return str(Path(name).resolve()) if name and Path(name).exists() else name
+
+    text, training = recipe.text, recipe.training
+    return recipe.replace(
+        text={"validation": full(text.validation), "mix": full(text.mix)},
+        training={"embedding_from": full(training.embedding_from)},
+    )
 
 
 @dataclass(frozen=True)
@@ -55,11 +71,6 @@ class Given:
             value = getattr(self, name)
             paths = [value] if isinstance(value, str | Path) else list(value or ())
             object.__setattr__(self, name, tuple(map(Path, paths)))
-        if self.files and self.has_pairs:
-            raise UserError(
-                f"{self._paths('files')[0]} is running text beside sentence pairs: a run learns from "
-                "one or the other."
-            )
 
     def __bool__(self) -> bool:
         return any(getattr(self, name) for name in _STORED)

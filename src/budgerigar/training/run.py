@@ -40,11 +40,12 @@ from budgerigar.training.fine_tuning import (
     with_vocabularies,
 )
 from budgerigar.training.finish import TrainedRun, compared, make_loop, run_loop
-from budgerigar.training.given import Given, Paths
+from budgerigar.training.given import Given, Paths, with_full_paths
 from budgerigar.training.memory import check_memory
 from budgerigar.training.pair_corpora import for_other_pairs
 from budgerigar.training.plan import make_plan
-from budgerigar.training.plan_parts import Plan
+from budgerigar.training.objectives import MASKED_WORDS, NEXT_TOKEN
+from budgerigar.training.plan_parts import Plan, recipe_for, slower_when_going_on
 from budgerigar.training.recipe import (
     Recipe,
     flat,
@@ -129,8 +130,9 @@ def _start(
     minutes, settings = _budget(minutes, settings)
     base = None if start_from is None else load_base(resolve_run(start_from), settings)
     plan: Plan | None = None
-    if recipe is None and flat(settings).get("kind") == VECTORS:
-        recipe = VECTORS  # nothing to plan: the recipe fits any text
+    going_on = recipe is None and base is not None
+    if recipe is None:
+        recipe = recipe_for(settings, base)
     if recipe is None:
         plan = _planned(given, corpus, minutes, settings, base)
         recipe, corpus = plan.recipe, plan.corpus
@@ -140,8 +142,11 @@ def _start(
             recipe = for_other_pairs(load_recipe(recipe), given.has_pairs, asked)
         recipe = override(recipe, settings)
         refuse_untrainable(recipe, given)
+        if going_on:
+            recipe = slower_when_going_on(recipe, settings)
         if minutes is not None:
             recipe = recipe.replace(training={"minutes": minutes, "steps": None})
+    recipe = with_full_paths(recipe)
     if base is not None:
         check_fits(base, recipe)
         recipe = with_vocabularies(recipe, base)
@@ -150,7 +155,7 @@ def _start(
         known: dict[str, Any] = {}
         if base is not None:
             known = {"tokenizer": base.tokenizer, "source_tokenizer": base.source_tokenizer}
-        corpus = gather_corpus(recipe.text, given, pairs=recipe.reads_pairs, **known)
+        corpus = gather_corpus(recipe.text, given, objective=recipe.objective, **known)
     if plan is None:
         _say(corpus.notes)
     _say(without_effect(recipe, flat(settings), bool(given)))
@@ -220,7 +225,8 @@ def _train_network(
     if base is not None:
         recipe, network = continue_from(recipe, corpus, base)
     else:
-        recipe = recipe if recipe.reads_pairs else fit_context(recipe, corpus)
+        windows = recipe.objective in (NEXT_TOKEN, MASKED_WORDS)
+        recipe = fit_context(recipe, corpus) if windows else recipe
         config = model_config(recipe, corpus)
         check_memory(config, recipe.training, compute.device)
         network = models.build(config, seed=recipe.training.seed)
@@ -235,7 +241,7 @@ def _train_network(
     batches = make_batches(recipe, corpus, network)
     threads = plan.threads if plan else settle_threads(network, batches, recipe.training, compute)
     recipe = _fix_steps(recipe, network, batches, corpus, compute)
-    text = describe_corpus(corpus, given, recipe.reads_pairs)
+    text = describe_corpus(corpus, given, recipe.reads_pairs, recipe.objective)
     config = make_config(
         network.config, text, started_from=None if base is None else str(base.folder)
     )
