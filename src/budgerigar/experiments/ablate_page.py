@@ -145,8 +145,13 @@ def _values(axes: Axes, lines: Sequence[_Row]) -> None:
         axes.errorbar(mean, at, xerr=deviation, fmt="o", color="black", markersize=4, capsize=3)
         places = [at + 0.24] * len(line.values)
         axes.scatter(line.values, places, s=14, facecolors="none", edgecolors=GREY, linewidths=0.9)
-        if line.verdict.startswith("diverged"):
-            axes.annotate(line.verdict, (mean, at - 0.2), size=7.5, ha="center", va="bottom")
+    for at, line in enumerate(lines):  # beside the dots, when their range is known
+        if line.values and line.verdict.startswith("diverged"):
+            low, high = axes.get_xlim()
+            right = float(np.mean(line.values)) < (low + high) / 2
+            place, side = (0.98, "right") if right else (0.02, "left")
+            across = axes.get_yaxis_transform()
+            axes.text(place, at, line.verdict, transform=across, size=8.5, va="center", ha=side)
     _plain(axes, len(lines))
 
 
@@ -157,13 +162,16 @@ def _differences(axes: Axes, lines: Sequence[_Row]) -> None:
     for at, line in enumerate(lines):
         d = line.difference
         if d is None:
-            axes.text(0, at, f" {line.verdict}", size=8.5, va="center")
+            axes.annotate(
+                line.verdict, (0, at), (5, 0), textcoords="offset points", size=8.5, va="center"
+            )
             continue
         bars = None if d.low is None or d.high is None else [[d.mean - d.low], [d.high - d.mean]]
         ink = INK.get(line.verdict, GREY)
         full = "full" if line.verdict in INK else "none"
+        mark = "x" if line.verdict.startswith("diverged") else "o"
         axes.errorbar(
-            d.mean, at, xerr=bars, fmt="o", color=ink, markersize=5, capsize=3, fillstyle=full
+            d.mean, at, xerr=bars, fmt=mark, color=ink, markersize=5, capsize=3, fillstyle=full
         )
     if known:
         low, high = span(known)
@@ -177,16 +185,20 @@ def _plain(axes: Axes, n: int) -> None:
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(axis="y", length=0)
     axes.tick_params(axis="x", labelsize=8.5)
+    axes.locator_params(axis="x", nbins=6)
     axes.grid(axis="x", alpha=0.25, linewidth=0.6)
 
 
 def _legend(figure: Any, wide: float, high: float) -> None:
     """What the colours mean, above."""
-    words = (("better", INK["better"]), ("worse", INK["worse"]), ("○ within noise", GREY))
-    for n, (text, ink) in enumerate(words):
-        mark = text if text.startswith("○") else f"● {text}"
-        x = (0.15 + (0.0, 0.75, 1.45)[n]) / wide
-        figure.text(x, 1 - 0.12 / high, mark, size=8.5, color=ink, va="top")
+    marks = (
+        (0.15, "● better", INK["better"]),
+        (0.9, "● worse", INK["worse"]),
+        (1.6, "○ within noise", GREY),
+        (2.75, "× a run diverged", GREY),
+    )
+    for inches, text, ink in marks:
+        figure.text(inches / wide, 1 - 0.12 / high, text, size=8.5, color=ink, va="top")
 
 
 # -- the page ------------------------------------------------------------------------------------
@@ -198,7 +210,7 @@ def page(found: Ablation) -> str:
     body = [
         f"<h1>{html.escape(title)}</h1>",
         f"<p>{html.escape(about(found))}</p>",
-        html_table(head(found), rows(found)),
+        html_table(head(found), rows(found), left=len(found.dials)),
         *(f"<p>{html.escape(sentence)}</p>" for sentence in findings(found)),
         "<h2>The cells</h2>",
         inline_svg(found.folder / "cells.svg"),
@@ -206,10 +218,8 @@ def page(found: Ablation) -> str:
     if found.effects:
         body += [
             "<h2>The dials</h2>",
-            f"<p>{EFFECTS_ABOUT}.</p>",
+            f"<p>{EFFECTS_ABOUT}</p>",
             html_table(EFFECT_HEAD, effect_rows(found)),
             inline_svg(found.folder / "effects.svg"),
-            "<p>Where these differ much, a dial's effect depends on the others, and its mean says "
-            "little.</p>",
         ]
     return html_page(title, body)

@@ -20,7 +20,9 @@ WIDTH = 120  # columns of a terminal
 WIDE = 240  # for tables, which no line may break
 AXIS = 56  # columns of the drawing
 EFFECTS_ABOUT = (
-    "The dials: each effect is the mean over the settings of the others, which range from … to …"
+    "Each effect of a dial is the mean over the settings of the others; from and to are the smallest "
+    "and the largest there. Where these differ much, it depends on the others, and the mean says "
+    "little."
 )
 
 
@@ -218,10 +220,11 @@ def _went_wrong(found: Ablation) -> list[str]:
     for cell in found.cells:
         if cell.diverged:
             runs = "; ".join(f"seed {run.seed} at {run.diverged}" for run in cell.diverged)
-            said.append(
-                f"Diverged: {cell.label} in {len(cell.diverged)} of {len(cell.runs)} runs ({runs}). "
-                "Its mean is that of the other runs, and nothing is tested with it."
+            n, bad = len(cell.runs), len(cell.diverged)
+            rest = (
+                "" if bad == n else " Its mean is that of the rest, and nothing is tested with it."
             )
+            said.append(f"Diverged: {cell.label} in {bad} of {n} runs ({runs}).{rest}")
     return said
 
 

@@ -142,10 +142,10 @@ def html_page(title: str, body: Sequence[str]) -> str:
     )
 
 
-def html_table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """Rows as a table, numbers to the right."""
+def html_table(head: Sequence[str], lines: Sequence[Sequence[str]], left: int = 1) -> str:
+    """Rows as a table: the first `left` columns to the left, numbers to the right."""
     cells = "".join(f"<th>{html.escape(name)}</th>" for name in head)
-    openings = ["<td>", *['<td class="number">'] * (len(head) - 1)]
+    openings = ["<td>"] * left + ['<td class="number">'] * (len(head) - left)
     made = [
         "<tr>"
         + "".join(f"{o}{html.escape(c)}</td>" for o, c in zip(openings, line, strict=True))

@@ -29,7 +29,7 @@ h1 { font-size: 1.5rem } h2 { font-size: 1.15rem; margin-top: 2rem }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; padding: .75rem; border: 1px solid #8886;
       border-radius: .3rem; font: 14px/1.45 ui-monospace, monospace }
 table { border-collapse: collapse } td, th { padding: .2rem .8rem .2rem 0; text-align: left }
-td.number { text-align: right; font-variant-numeric: tabular-nums }
+td.number { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums }
 svg { max-width: 100%; height: auto } .warning { border-left: .3rem solid #c60; padding-left: .7rem }
 details { margin: .5rem 0 } iframe { border: 0; width: 100% }
 """
