@@ -14,16 +14,17 @@ from budgerigar.errors import UserError
 def load(
     path: str | Path = "last", device: str = "auto", threads: int | str | None = None
 ) -> Model:
-    """A model from a run's folder, its name under runs/, or "last" (the newest).
+    """A model from a run's folder, its name under runs/, or "last" (the newest); or from a folder in
+    the form of Hugging Face's hub (GPT-2, Llama and its likes, BERT, T5, Marian).
 
     Raises:
-        UserError: there is none, or a file of it is missing or damaged.
+        UserError: there is none, or a file of it is missing, damaged or does not fit.
     """
-    from budgerigar.formats.run import load_model
+    from budgerigar.formats.load import load_any
 
     if isinstance(threads, int):
         torch.set_num_threads(threads)
-    loaded = load_model(path, device=choose_device(device))
+    loaded = load_any(path, device=choose_device(device))
     return model_of(loaded, loaded.config, loaded.recipe)
 
 

@@ -46,6 +46,7 @@ class Loaded:
     source_tokenizer: Any = (
         None  # of an encoder-decoder; the same object where there is one vocabulary
     )
+    report: Any = None  # of an imported model: `weight_rules.LoadReport`
 
 
 class RunFolder:

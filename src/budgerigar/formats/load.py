@@ -1,0 +1,30 @@
+"""`load_any`: whatever a path or a name means, as a model that is ready to run. The content decides."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from budgerigar.errors import UserError
+from budgerigar.formats.run import Loaded, load_model, resolve_run
+
+
+def load_any(path: str | Path = "last", device: str = "cpu") -> Loaded:
+    """A run's folder (a path, a name under runs/, "last") or a Hugging Face folder.
+
+    Raises:
+        UserError: there is nothing of that name, or a file of it is missing, damaged or does not fit.
+    """
+    from budgerigar.formats.hugging_face import is_hugging_face, load_hugging_face
+
+    if str(path).strip() and Path(path).is_file():
+        raise UserError(_not_a_folder(Path(path)))
+    folder = resolve_run(path)
+    return (
+        load_hugging_face(folder, device) if is_hugging_face(folder) else load_model(folder, device)
+    )
+
+
+def _not_a_folder(path: Path) -> str:
+    if path.suffix == ".safetensors" or path.name == "config.json":
+        return f"{path} is one file of a model: give its folder, {path.parent}"
+    return f"{path} is a file, and no model that is known here: give the folder of a run or a model"
