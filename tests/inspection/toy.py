@@ -9,6 +9,8 @@ import torch
 
 from budgerigar.inspection.matrix import Mask, Matrix
 from budgerigar.layers.config import TransformerConfig
+from budgerigar.models.ancestor_configs import RecurrentConfig
+from budgerigar.models.recurrent import Recurrent
 from budgerigar.models.rnn_config import RnnEncoderDecoderConfig
 from budgerigar.models.rnn_encoder_decoder import RnnEncoderDecoder
 from budgerigar.models.transformer import Transformer
@@ -142,3 +144,25 @@ def recurrent(seed: int = 1, **dials: Any) -> RnnEncoderDecoder:
         for parameter in model.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.6)
     return model
+
+
+def one_text(cell: str, vocab_size: int, seed: int = 3, **dials: Any) -> Recurrent:
+    """A small recurrent language model with weights large enough that gates move."""
+    settings = {"d_embedding": 6, "d_hidden": 7, "n_layers": 2, **dials}
+    made = Recurrent(RecurrentConfig(vocab_size=vocab_size, cell=cell, **settings), seed).eval()  # type: ignore[arg-type]
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.add_(0.6 * torch.randn(parameter.shape, generator=generator))
+    return made
+
+
+def torch_layer(cell: str, layer: Any) -> torch.nn.RNNBase:
+    """The same layer by torch, in float64."""
+    kinds: dict[str, Any] = {"lstm": torch.nn.LSTM, "gru": torch.nn.GRU, "elman": torch.nn.RNN}
+    twin: torch.nn.RNNBase = kinds[cell](layer.d_input, layer.d_hidden, batch_first=True).double()
+    with torch.no_grad():
+        for name, part in (("ih", layer.input), ("hh", layer.hidden)):
+            getattr(twin, f"weight_{name}_l0").copy_(part.weight)
+            getattr(twin, f"bias_{name}_l0").copy_(part.bias)
+    return twin

@@ -172,6 +172,17 @@ class LayerGates:
             return save(gates_plots.unit_figure(self, unit, svg), path)
         return save(gates_plots.gates_figure(self, None if part is None else [part], svg), path)
 
+    def html(self, path: str | Path, unit: int | None = None) -> Path:
+        """Write one offline HTML file of this layer; `unit` is shown first."""
+        from budgerigar.formats.atomic import write_text
+        from budgerigar.inspection.gates_page import gates_page
+
+        if unit is not None:
+            self.unit(unit)
+        target = Path(path)
+        write_text(target, gates_page([self], None if unit is None else (0, unit)))
+        return target
+
 
 def persistence(values: np.ndarray) -> np.ndarray:
     """(H,): the correlation of values (T,H) with themselves a row earlier; 0 of a constant."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from budgerigar.inspection.gates import CELL_NAMES, KEEPS, LayerGates
-from budgerigar.inspection.gates_units import best_property, followers
+from budgerigar.inspection.gates_units import best_properties, followers
 from budgerigar.inspection.labels import pad, shorten, width
 from budgerigar.inspection.palette import Depth, depth_of, diverging, ink, paint, viridis
 from budgerigar.inspection.terminal import bars, coloured_text
@@ -232,7 +232,7 @@ def unit_text(
     memory = f"memory {tokens(float(gates.memory_lengths[unit]))} tokens"
     if kept is not None:
         memory += f" (mean {short(KEEPS[gates.kind])} gate {kept.mean():.3f})"
-    followed = best_property(gates, unit)
+    followed = best_properties(gates)[unit]
     if followed is not None:
         memory += f"; follows best: {followed[0]} (correlation {followed[1]:+.2f})"
     lines += [f"unit {gates.name}.U{unit}: {memory}", ""]

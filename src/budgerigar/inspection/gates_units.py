@@ -45,34 +45,38 @@ class Follower:
 
 def followers(gates: LayerGates) -> list[Follower]:
     """The best unit of each property that the text has; an empty list for a text that is too short."""
-    if len(gates.labels) < SHORTEST:
+    names, wanted, own = correlations(gates)
+    if not names:
         return []
     units = _standard(gates.shown)  # (T,H)
+    steps = np.linspace(0, len(units), _SHIFTS + 2)[1:-1].astype(int)
     found = []
-    for name, values in properties(gates.spelling).items():
-        wanted = _standard(values[:, None])[:, 0]
-        if not wanted.any():
-            continue
-        own = units.T @ wanted / len(wanted)  # (H,)
-        steps = np.linspace(0, len(wanted), _SHIFTS + 2)[1:-1].astype(int)
-        shifted = np.stack([np.roll(wanted, step) for step in steps], axis=1)
-        chance = float(np.abs(units.T @ shifted / len(wanted)).max())
-        best = int(np.abs(own).argmax())
-        found.append(Follower(name, best, float(own[best]), chance))
+    for number, name in enumerate(names):
+        shifted = np.stack([np.roll(wanted[number], step) for step in steps], axis=1)
+        chance = float(np.abs(units.T @ shifted / len(units)).max())
+        best = int(np.abs(own[number]).argmax())
+        found.append(Follower(name, best, float(own[number, best]), chance))
     return found
 
 
-def best_property(gates: LayerGates, unit: int) -> tuple[str, float] | None:
-    """The property that one unit follows best, and the correlation; None in a short text."""
-    if len(gates.labels) < SHORTEST:
-        return None
-    values = _standard(gates.shown[:, unit : unit + 1])[:, 0]
-    rated = {
-        name: float(values @ _standard(wanted[:, None])[:, 0] / len(values))
-        for name, wanted in properties(gates.spelling).items()
-    }
-    name = max(rated, key=lambda key: abs(rated[key]))
-    return (name, rated[name]) if rated[name] else None
+def correlations(gates: LayerGates) -> tuple[list[str], np.ndarray, np.ndarray]:
+    """Of P properties that the text has: names, their values (P,T) with mean 0 and deviation 1, and
+    their correlations with the memory of each unit (P,H). None in a text that is too short."""
+    n_tokens = len(gates.labels)
+    found = {} if n_tokens < SHORTEST else properties(gates.spelling)
+    wanted = {name: _standard(values[:, None])[:, 0] for name, values in found.items()}
+    wanted = {name: values for name, values in wanted.items() if values.any()}
+    values = np.stack(list(wanted.values())) if wanted else np.zeros((0, n_tokens))
+    return list(wanted), values, values @ _standard(gates.shown) / n_tokens
+
+
+def best_properties(gates: LayerGates) -> list[tuple[str, float] | None]:
+    """The property that each unit follows best, and the correlation; None in a short text."""
+    names, _, own = correlations(gates)
+    if not names:
+        return [None] * gates.n_units
+    best = np.abs(own).argmax(0)
+    return [(names[number], float(own[number, unit])) for unit, number in enumerate(best)]
 
 
 def _standard(values: np.ndarray) -> np.ndarray:
@@ -109,4 +113,4 @@ def _of_characters(text: str) -> dict[str, list[float]]:
         "characters since the sentence ended", "inside quotes", "inside brackets", "capital letter",
     )  # fmt: skip
     columns = [list(column) for column in zip(*rows, strict=True)]
-    return dict(zip((*names, "place in the text"), columns, strict=True))
+    return dict(zip(names, columns, strict=True))
