@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from budgerigar.api.evaluation import evaluate, test_split
     from budgerigar.api.lessons import why, why_screen, why_table
     from budgerigar.api.loading import load
-    from budgerigar.api.looking import busiest_head, guesses, heads_in_words
+    from budgerigar.api.looking import back_off, busiest_head, guesses, heads_in_words
     from budgerigar.api.model import Model
     from budgerigar.api.score import Score
     from budgerigar.api.training import Run, train
@@ -34,6 +34,7 @@ _HOMES = {
     "Score": "score",
     "ablate": "ablate",
     "aligned_translations": "translation",
+    "back_off": "looking",
     "busiest_head": "looking",
     "card": "cards",
     "check": "data",
@@ -61,6 +62,7 @@ __all__ = [
     "Score",
     "ablate",
     "aligned_translations",
+    "back_off",
     "busiest_head",
     "card",
     "check",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
     from budgerigar.api.model import Model
+    from budgerigar.inspection.back_off import BackOff
 
 
 def guesses(model: Model, text: str, top: int = 5) -> list[tuple[str, float]]:
@@ -17,6 +18,13 @@ def guesses(model: Model, text: str, top: int = 5) -> list[tuple[str, float]]:
     best = logits.softmax(-1).topk(min(top, model.network.vocab_size))
     pieces = [model.tokenizer.pieces([token])[0] for token in best.indices.tolist()]
     return list(zip(pieces, best.values.tolist(), strict=True))
+
+
+def back_off(model: Model, text: str | Sequence[int]) -> BackOff:
+    """What an n-gram matched of each token's context, and how it backed off."""
+    from budgerigar.inspection.back_off import back_off as over
+
+    return over(model.trace(text), model.tokenizer)
 
 
 def look_back(head: Any) -> float:

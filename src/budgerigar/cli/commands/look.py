@@ -26,10 +26,11 @@ examples:
   budgie look last "…" --grid --out heads.png        every head in one picture
   budgie look last "…" --surprise                    each token by its nats
   budgie look last "…" --head-off L1.H2              what the model guesses without that head
-  budgie look last "轩辕有一只虎皮鹦鹉"              a translation, and its word alignment (--out: drawn)
+  budgie look last "轩辕有一只虎皮鹦鹉"              a translation, and its word alignment (or --out)
   budgie look last "…" --prefix "Xuanyuan has a" --no-source
                                                      what it would write without its source
   budgie look lstm "…" --unit L0.U17 --out unit.png  a recurrent model: its gates, one unit
+  budgie look ngram "…" --step green                 an n-gram: how it backed off for one word
   budgie look rnn --reach --beside lstm gpt --out reach.png
                                                      how far back a prediction's gradient goes
   budgie look vectors king                           word vectors: the nearest words
@@ -47,7 +48,11 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--layer", metavar="N", type=whole_number, help="every head of one layer")
     add("--grid", action="store_true", help="every head of every layer")
     add("--link", nargs=2, metavar=("A", "B"), help="heads by how much word A looks at word B")
-    add("--step", metavar="QUERY", help="the four steps of attention for one token, in numbers")
+    add(
+        "--step",
+        metavar="QUERY",
+        help="one token in numbers: the steps of attention, an n-gram's back-off",
+    )
     add("--surprise", action="store_true", help="the text, each token coloured by its nats")
     add("--head-off", action="append", metavar="NAME", help="switch a head off (repeatable)")
     add = parser.add_argument_group("of an encoder-decoder").add_argument
@@ -67,8 +72,14 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         help="with --kind self: of which side",
     )
     add = parser.add_argument_group("of a recurrent model").add_argument
-    add("--unit", metavar="NAME", help="one unit over the text, as L0.U17; --layer: a layer's gates")
-    add("--gate", metavar="NAME", help="all units of one gate: forget, input, output, cell, update …")
+    add(
+        "--unit", metavar="NAME", help="one unit over the text, as L0.U17; --layer: a layer's gates"
+    )
+    add(
+        "--gate",
+        metavar="NAME",
+        help="all units of one gate: forget, input, output, cell, update …",
+    )
     add = parser.add_argument_group("of any model that continues a text").add_argument
     add("--reach", action="store_true", help="how far back the gradient of a prediction reaches")
     add("--beside", nargs="+", metavar="RUN", help="--reach of these too, in the same picture")
@@ -95,7 +106,7 @@ def run(options: argparse.Namespace) -> None:
         raise UserError("--target is a whole translation, --prefix a beginning: give one of them")
 
     from budgerigar import api
-    from budgerigar.cli import look_gates, look_pair, look_reach, look_vectors
+    from budgerigar.cli import look_gates, look_ngram, look_pair, look_reach, look_vectors
 
     model = api.load(options.model, device=options.device or "auto", threads=options.threads)
     if options.reach:
@@ -106,9 +117,10 @@ def run(options: argparse.Namespace) -> None:
         look_vectors.show(model, options)
         return
     look_vectors.refuse(model, options)
-    if look_gates.fits(model, options):
-        look_gates.show(model, options)
-        return
+    for room in (look_gates, look_ngram):
+        if room.fits(model, options):
+            room.show(model, options)
+            return
     options.head_off = list(dict.fromkeys(options.head_off or ()))
     trace = (look_pair.make_trace if model.translates else _make_trace)(model, options)
     _show(trace, options, pair=model.translates)
