@@ -24,7 +24,7 @@ from budgerigar.experiments.ablate_budget import (
     estimate,
     other_settings,
 )
-from budgerigar.experiments.ablate_dials import Layout, Listed, lay_out
+from budgerigar.experiments.ablate_dials import Layout, Listed, in_words, lay_out
 from budgerigar.experiments.ablate_results import Ablation, CellResult, RunResult, read_run
 from budgerigar.experiments.compare_words import duration
 from budgerigar.experiments.demo_runs import trained
@@ -193,14 +193,15 @@ class _Work:
         with progress.track("ablation", steps, "steps") as job:
             for n, (planned, seed) in enumerate(self.open_runs, 1):
                 what = f"run {n} of {total}: {planned.label}, seed {seed}"
-                job.describe(what)
+                values = " ".join(map(in_words, planned.cell.values))  # a bar has little room
+                job.describe(f"run {n} of {total}: {values}, seed {seed}")
                 before, start = job.done, time.perf_counter()
                 found = self._trained(planned, seed, job)
                 job.advance(before + planned.steps - job.done)
                 spent += time.perf_counter() - start
                 hoped, left = hoped + planned.seconds, left - planned.seconds
                 pace = f"; about {duration(left * spent / hoped)} left" if n < total else ""
-                progress.note(f"{what}: {_in_words(found)}{pace}")
+                progress.note(f"{what}: {_score(found)}{pace}")
 
     def _trained(self, planned: Planned, seed: int, job: progress.Tracker) -> RunResult:
         run = place(self.folder, planned.name, seed)
@@ -226,7 +227,7 @@ class _Work:
         )
 
 
-def _in_words(found: RunResult) -> str:
+def _score(found: RunResult) -> str:
     if found.diverged is not None:
         return f"diverged at {found.diverged}"
     bleu = "" if found.bleu is None else f", BLEU {found.bleu:.2f}"
