@@ -145,7 +145,7 @@ class LayerGates:
             if wanted in (part, part.removesuffix("_gate")):
                 return part
         raise UserError(
-            f"a {CELL_NAMES[self.kind]} has no {name!r}; it has "
+            f"this {CELL_NAMES[self.kind]} has no {name!r}; it has "
             f"{', '.join(part.removesuffix('_gate') for part in self.values)}"
         )
 

@@ -146,7 +146,7 @@ def _colour_bar(
 
 
 def unit_figure(gates: LayerGates, unit: int, text_only: bool = False) -> Figure:
-    """One unit over the text: what it holds above, its gates below."""
+    """One unit over the text: what it holds above, its gates below; dashes where a line ends."""
     parts = gates.unit(unit)
     n_tokens, places = len(gates.labels), np.arange(len(gates.labels))
     wide = max(4.5, min(WIDEST, n_tokens * _CELL))
@@ -171,6 +171,8 @@ def unit_figure(gates: LayerGates, unit: int, text_only: bool = False) -> Figure
             axes.set_ylim(-0.03, 1.03)
             axes.set_ylabel("gates", size=8.5)
             axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8)
+        for end in (at for at, label in enumerate(gates.labels) if label == "↵"):
+            axes.axvline(end + 0.5, color="#999999", linewidth=0.6, linestyle=(0, (2, 2)), zorder=0)
         axes.set_xlim(-0.5, n_tokens - 0.5)
         axes.set_xticks([])
         axes.tick_params(length=2, labelsize=7, pad=2)
