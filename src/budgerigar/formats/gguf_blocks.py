@@ -116,7 +116,7 @@ def expand(parts: Codes) -> NDArray[np.float32]:
 
 # -- numbers as they are ---------------------------------------------------------------------------
 def _float32(raw: Array) -> NDArray[np.float32]:
-    return raw.view("<f4").astype(np.float32, copy=False)
+    return np.require(raw.view("<f4"), np.float32, "A")  # where it lies, if that place is even
 
 
 def _float16(raw: Array) -> NDArray[np.float32]:
@@ -153,7 +153,10 @@ def _fifth_bits(blocks: Array, column: int) -> Array:
 
 
 def _signed(values: Array, zero: int) -> NDArray[np.int8]:
-    return values.view(np.int8) - np.int8(zero)
+    """values - zero, in place."""
+    signed = values.view(np.int8)
+    signed -= np.int8(zero)
+    return signed
 
 
 def _q4_0(blocks: Array) -> Codes:
@@ -161,7 +164,7 @@ def _q4_0(blocks: Array) -> Codes:
 
 
 def _q4_1(blocks: Array) -> Codes:
-    return Codes(_signed(_nibbles(blocks[:, 4:]), 0), _half(blocks, 0), _half(blocks, 2))
+    return Codes(_nibbles(blocks[:, 4:]).view(np.int8), _half(blocks, 0), _half(blocks, 2))
 
 
 def _q5_0(blocks: Array) -> Codes:
@@ -171,11 +174,11 @@ def _q5_0(blocks: Array) -> Codes:
 
 def _q5_1(blocks: Array) -> Codes:
     values = _nibbles(blocks[:, 8:]) | _fifth_bits(blocks, 4)
-    return Codes(_signed(values, 0), _half(blocks, 0), _half(blocks, 2))
+    return Codes(values.view(np.int8), _half(blocks, 0), _half(blocks, 2))
 
 
 def _q8_0(blocks: Array) -> Codes:
-    return Codes(_signed(blocks[:, 2:].copy(), 0), _half(blocks, 0), None)
+    return Codes(blocks[:, 2:].copy().view(np.int8), _half(blocks, 0), None)
 
 
 # -- K blocks: 256 values, a float16 scale for small scales of their own -----------------------------
@@ -196,7 +199,7 @@ def _q4_k(blocks: Array) -> Codes:
     scales, minima = _six_bit_scales(blocks[:, 4:16])
     scale, minimum = (_half(blocks, column).astype(np.float32) for column in (0, 2))
     codes = _nibbles(blocks[:, 16:].reshape(-1, 4, 32))
-    return Codes(_signed(codes, 0), scale * scales, -(minimum * minima))
+    return Codes(codes.view(np.int8), scale * scales, -(minimum * minima))
 
 
 def _q6_k(blocks: Array) -> Codes:

@@ -141,6 +141,11 @@ class GgufFile:
         values = dequantise(self.raw(name), entry.kind).reshape(entry.shape)
         return torch.from_numpy(values)
 
+    def release(self) -> None:
+        """Give back the memory of what was read; what is still needed is mapped in again."""
+        if hasattr(self._bytes, "madvise"):
+            self._bytes.madvise(mmap.MADV_DONTNEED)
+
     def need_readable(self, names: Iterable[str]) -> None:
         """Raise one `UserError` that lists the number formats of `names` that cannot be read."""
         kinds = {self.entries[name].kind.name for name in names} - set(READABLE)

@@ -158,14 +158,14 @@ class Attention(nn.Module):
 
     def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries (B,H,T,E), keys and values (B,K,T,E), normalised, not yet rotated."""
+        parts = (self.query, self.key, self.value)
         # Training: one product of (H+2K)E columns for three narrow ones.
-        if torch.is_grad_enabled():
-            parts = (self.query, self.key, self.value)
+        if torch.is_grad_enabled() and all(isinstance(part, Linear) for part in parts):
             weight = torch.cat([part.weight for part in parts])
             bias = None if self.query.bias is None else torch.cat([part.bias for part in parts])
             widths = [part.out_features for part in parts]
             query, key, value = F.linear(x, weight, bias).split(widths, dim=-1)
-        else:  # running: packing would copy the weights at every token
+        else:  # running: packing would copy the weights at every token; or they are quantised
             query, key, value = self.query(x), self.key(x), self.value(x)
         return (
             self._normed(query, self.n_heads, self.query_norm),
