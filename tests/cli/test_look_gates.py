@@ -82,7 +82,9 @@ def test_pictures_of_gates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         (["lstm", SHORT, "--reach", "--grid"], "another picture than --grid"),
         (["lstm", SHORT, "--reach", "--distance", "99"], "allows 1 to"),
         (["lstm", "t", "--reach"], "too short"),
-        (["lstm", "--reach", "--out", "reach.html"], "must end in .png, .svg, .pdf"),
+        (["lstm", "--reach", "--analogy", "a b c"], "another picture than --analogy"),
+        (["lstm", "--reach", "--out", "nowhere/reach.png"], "there is no folder nowhere"),
+        (["lstm", "--reach", "--out", "reach.html"], "ends in .png, .svg or .pdf"),
         (["lstm", "--reach", "--beside", "nowhere"], "nowhere"),
     ],
 )
@@ -108,6 +110,7 @@ def test_reach(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert str(out) in shown.out
     assert out.stat().st_size > 10_000
     assert "on the validation text of" in shown.err
+    assert "do not compare" not in shown.err  # the same tokens everywhere
 
 
 def test_reach_from_python(place: Path) -> None:

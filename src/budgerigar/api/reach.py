@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 TOKENS = 4096
 """Most tokens of a validation text that are measured on."""
+_COMPARED = 2000  # characters whose tokens are compared
 
 
 def reach(model: Model, text: str | None = None, **options: Any) -> Reach:
@@ -58,10 +59,11 @@ def validation_text(model: Model) -> str:
     return str(model.tokenizer.decode([int(token) for token in tokens]))
 
 
-def same_tokens(models: Sequence[Model]) -> bool:
+def same_tokens(models: Sequence[Model], text: str | None = None) -> bool:
     """Whether all cut a text into the same tokens, so that their distances compare."""
-    sizes = {(model.tokenizer.kind, model.tokenizer.vocab_size) for model in models}
-    return len(sizes) == 1
+    text = validation_text(models[0]) if text is None else text
+    readers = [model.tokenizer for model in models]
+    return len({tuple(one.pieces(list(one.encode(text[:_COMPARED])))) for one in readers}) == 1
 
 
 def draw_reaches(found: Sequence[Reach], path: str | Path, about: str = "") -> Path:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from budgerigar.errors import UserError
-from budgerigar.inspection.plots import Texts, blank_figure, write_title
+from budgerigar.inspection.plots import Texts, blank_figure, fit, write_title
 from budgerigar.inspection.reach import Reach
 from budgerigar.inspection.reach_text import THRESHOLD
 
@@ -41,6 +41,7 @@ def reach_figure(found: Sequence[Reach], about: str = "", text_only: bool = Fals
     axes.set_xlabel("tokens back from the predicted one (1: directly before it)")
     axes.set_ylabel("gradient norm / that of the nearest token")
     axes.grid(alpha=0.2, which="major")
+    about = texts(fit(about, INCHES[0]))
     write_title(figure, "How far back the gradient of a prediction reaches", about, texts.families)
     return figure
 

@@ -46,7 +46,9 @@ def _cell(one: Reach, distance: int) -> str:
     if distance > len(one.shares):
         return "" if one.sees is None or distance <= one.sees else "unseen"
     share = one.smooth()[distance - 1]
-    return "0" if share == 0 else f"{share:.2g}" if share >= 1e-4 else f"{share:.0e}"
+    if share == 0:  # exactly, or less than the numbers can hold
+        return "0" if one.sees is not None and distance > one.sees else "<1e-50"
+    return f"{share:.2g}" if share >= 1e-4 else f"{share:.0e}"
 
 
 def about(one: Reach) -> list[str]:
