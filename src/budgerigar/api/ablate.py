@@ -38,12 +38,11 @@ def ablate(
 ) -> Ablation:
     """Train a recipe with each combination of the dials, over several seeds, and compare.
 
-        bg.ablate("shakespeare", {"positions": ["rotary", "none"], "norm_place": "pre,post"},
-                  "my.txt", steps=300)
+        bg.ablate("shakespeare", {"positions": ["rotary", "none"]}, "my.txt", steps=300)
 
-    Every cell reads the same tokens and is scored on the whole validation split. Differences to the
-    base (the recipe's own values, or the first ones) are paired by seed, with Student's interval;
-    whether one is larger than the noise is said after Holm's correction for all comparisons.
+    Every cell reads the same tokens and is scored on the whole validation split; differences to the
+    base (the recipe's own values, or the first ones) are paired by seed, with Student's interval,
+    and larger than the noise only after Holm's correction for all comparisons.
 
     Args:
         recipe: its name, a TOML file or a `Recipe`; the settings after it hold for all cells.
@@ -53,31 +52,22 @@ def ablate(
         minutes: of training for each run, instead of the same number of `steps` for all.
         one_at_a_time: vary each dial alone, the others as the recipe has them.
         equal_parameters: choose each cell's d_ff (d_hidden) so that all have as many weights.
-        out: folder of all runs and results; the same call again goes on there.
+        out: folder of all runs and results; the same call goes on there.
 
     Raises:
-        UserError: unknown settings, values or combinations without meaning: all of them at once,
-            before anything is trained.
+        UserError: all that cannot be, at once, before anything is trained.
     """
     from budgerigar.experiments.ablate import ablate as run
     from budgerigar.experiments.ablate_budget import Asked
 
     layers = [layer for layer in (settings, more_settings) if layer]
-    typed = set(flat(nested(layers)))
-    if minutes is not None and "steps" in typed:
-        raise UserError("steps and minutes both say how long a run is; give one of them")
-    given = {
-        "files": files, "source": source, "target": target, "pairs": pairs,
-        "validation_source": validation_source, "validation_target": validation_target,
-        "validation_pairs": validation_pairs,
-    }  # fmt: skip
-    named = {name: paths_of(value) for name, value in given.items() if value}
-    if named and corpus:
-        raise UserError("give files or a corpus, not both")
+    named = _named(
+        corpus, files=files, source=source, target=target, pairs=pairs,
+        validation_source=validation_source, validation_target=validation_target,
+        validation_pairs=validation_pairs,
+    )  # fmt: skip
     base = resolve(recipe, config, layers, corpus, bool(set(named) - {"files"}))
     assert base is not None
-    if config is not None:
-        typed |= set(flat(tomllib.loads(Path(config).read_text(encoding="utf-8-sig"))))
     return run(
         base,
         dials,
@@ -85,5 +75,25 @@ def ablate(
         Asked(seeds, minutes, one_at_a_time, equal_parameters),
         name=recipe.about if isinstance(recipe, Recipe) else Path(recipe).stem,
         out=None if out is None else Path(out),
-        typed=frozenset(typed),
+        typed=_typed(layers, config, minutes),
     )
+
+
+def _named(corpus: str | None, **given: Files) -> dict[str, list[Path]]:
+    """The files that were given, by what they are."""
+    named = {name: paths_of(value) for name, value in given.items() if value}
+    if named and corpus:
+        raise UserError("give files or a corpus, not both")
+    return named
+
+
+def _typed(
+    layers: Sequence[Mapping[str, Any]], config: str | Path | None, minutes: float | None
+) -> frozenset[str]:
+    """The settings that were asked for by name, on the way or in the file `config`."""
+    typed = set(flat(nested(layers)))
+    if minutes is not None and "steps" in typed:
+        raise UserError("steps and minutes both say how long a run is; give one of them")
+    if config is not None:
+        typed |= set(flat(tomllib.loads(Path(config).read_text(encoding="utf-8-sig"))))
+    return frozenset(typed)

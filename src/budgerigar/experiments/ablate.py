@@ -86,22 +86,30 @@ def ablate(
     write_text(folder / "base.toml", to_toml(plans[0].recipe))
     _say_what_comes(layout, work)
     work.run()
-    found = Ablation(
+    found = _collected(recipe, name, text, asked, layout, work)
+    write_files(found)
+    return found
+
+
+def _collected(
+    recipe: Recipe, name: str, text: str, asked: Asked, layout: Layout, work: _Work
+) -> Ablation:
+    """All that the runs of `work` tell."""
+    pairs = recipe.reads_pairs
+    return Ablation(
         name,
         text,
         layout.dials,
-        tuple(work.cell(planned) for planned in plans),
-        seeds,
+        tuple(work.cell(planned) for planned in work.plans),
+        work.seeds,
         asked.budget(recipe),
         asked.one_at_a_time,
         asked.equal_parameters,
-        "loss" if recipe.reads_pairs else "bits_per_byte",
-        corpus.validation.n_tokens - (not recipe.reads_pairs),
+        "loss" if pairs else "bits_per_byte",
+        work.corpus.validation.n_tokens - (not pairs),  # of a text the first one is given
         layout.skipped,
-        folder,
+        work.folder,
     )
-    write_files(found)
-    return found
 
 
 def _known(folder: Path, corpus: Any, minutes: float | None) -> dict[str, Any]:
