@@ -45,10 +45,10 @@ def ablate(
     and larger than the noise only after Holm's correction for all comparisons.
 
     Args:
-        recipe: its name, a TOML file or a `Recipe`; the settings after it hold for all cells.
+        recipe: its name, a TOML file or a `Recipe`; the settings hold for all cells.
         dials: setting of the model or of the training -> its values.
-        files: the text; or sentence pairs, as `train` takes them; or `corpus`; or the recipe's own.
-        seeds: runs of each cell; the first seed is the recipe's (or the setting `seed`).
+        files: the text; or sentence pairs, as for `train`; or `corpus`; or the recipe's own.
+        seeds: runs of each cell; the first seed is the recipe's.
         minutes: of training for each run, instead of the same number of `steps` for all.
         one_at_a_time: vary each dial alone, the others as the recipe has them.
         equal_parameters: choose each cell's d_ff (d_hidden) so that all have as many weights.
@@ -60,16 +60,14 @@ def ablate(
     from budgerigar.experiments.ablate import ablate as run
     from budgerigar.experiments.ablate_budget import Asked
 
-    layers = [layer for layer in (settings, more_settings) if layer]
+    layers = [settings or {}, more_settings]
     named = _named(
         corpus, files=files, source=source, target=target, pairs=pairs,
         validation_source=validation_source, validation_target=validation_target,
         validation_pairs=validation_pairs,
     )  # fmt: skip
-    base = resolve(recipe, config, layers, corpus, bool(set(named) - {"files"}))
-    assert base is not None
     return run(
-        base,
+        _base(recipe, config, layers, corpus, named),
         dials,
         named,
         Asked(seeds, minutes, one_at_a_time, equal_parameters),
@@ -77,6 +75,18 @@ def ablate(
         out=None if out is None else Path(out),
         typed=_typed(layers, config, minutes),
     )
+
+
+def _base(
+    recipe: str | Path | Recipe,
+    config: str | Path | None,
+    layers: Sequence[Mapping[str, Any]],
+    corpus: str | None,
+    named: Mapping[str, Any],
+) -> Recipe:
+    base = resolve(recipe, config, layers, corpus, bool(set(named) - {"files"}))
+    assert base is not None  # None is planned, and here a recipe is always named
+    return base
 
 
 def _named(corpus: str | None, **given: Files) -> dict[str, list[Path]]:
