@@ -89,19 +89,21 @@ def _why_no_header(start: int, length: int, size: int) -> str:
 
 def _parsed(path: Path, raw: bytes) -> dict[str, Any]:
     """The header's JSON without its remarks; a name that occurs twice is an error."""
+    twice: list[str] = []
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
-            names = [name for name, _ in pairs]
-            twice = next(name for name in names if names.count(name) > 1)
-            raise _damaged(path, f"{twice!r} is there twice")
-        return found
+        seen: set[str] = set()
+        for name, _ in pairs:
+            twice.extend([name] * (name in seen))
+            seen.add(name)
+        return dict(pairs)
 
     try:
         header = json.loads(raw.decode("utf-8"), object_pairs_hook=unique)
     except (ValueError, RecursionError) as error:
         raise _damaged(path, f"its header is not JSON ({str(error)[:80]})") from None
+    if twice:
+        raise _damaged(path, f"{_short(twice[0])} is there twice")
     if not isinstance(header, dict):
         raise _damaged(path, "its header is no table of tensors")
     header.pop("__metadata__", None)

@@ -6,15 +6,15 @@ is told all at once; what was filled from where is a report. A running model kno
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from budgerigar.errors import UserError
+from budgerigar.formats.load_report import Entry, LoadReport, grouped, indented
 from budgerigar.formats.tensors import plain_name
 
 Shape = tuple[int, ...]
@@ -185,72 +185,6 @@ class Rule:
     transform: Transform = AS_IS
 
 
-@dataclass(frozen=True)
-class Entry:
-    """What filled one weight."""
-
-    ours: str
-    theirs: str
-    transform: str
-    shape: Shape
-    stored: str
-    """the type in the file"""
-
-
-@dataclass
-class LoadReport:
-    """For each weight the source tensor and the transform that filled it; and what else was there."""
-
-    where: str
-    entries: list[Entry] = field(default_factory=list)
-    tied: list[tuple[str, str]] = field(default_factory=list)
-    """(tensor, the equal one that was taken instead)"""
-    ignored: list[tuple[str, str]] = field(default_factory=list)
-    """(tensor, why nothing is lost without it)"""
-    remarks: list[str] = field(default_factory=list)
-
-    def text(self) -> str:
-        """The report as lines of text, layers that are alike on one line."""
-        lines = grouped(
-            f"{e.ours}  ←  {e.theirs}  {e.shape}  {e.stored}, {e.transform}" for e in self.entries
-        )
-        tied = grouped(f"{name}: the same numbers as {first}" for name, first in self.tied)
-        ignored = grouped(f"{name}: {why}" for name, why in self.ignored)
-        parts = [f"{len(self.entries)} weights from {self.where}", *_indented(lines)]
-        parts += ["stored twice", *_indented(tied)] if tied else []
-        parts += ["left out", *_indented(ignored)] if ignored else []
-        return "\n".join([*parts, *self.remarks])
-
-
-def _indented(lines: Iterable[str]) -> list[str]:
-    return [f"  {line}" for line in lines]
-
-
-_NUMBER = re.compile(r"\.(\d+)(?=\.)")
-
-
-def grouped(lines: Iterable[str]) -> list[str]:
-    """Lines that differ in the number of the layer alone as one: `h.0–11.ln_1.weight`."""
-    groups: dict[str, list[int]] = {}
-    for line in lines:
-        numbers = _NUMBER.findall(line)
-        one = bool(numbers) and len({*numbers}) == 1  # of a line "ours ← theirs": the same on both
-        pattern = _NUMBER.sub(".\0", line) if one else line
-        groups.setdefault(pattern, []).append(int(numbers[0]) if one else -1)
-    return [pattern.replace("\0", _ranges(numbers)) for pattern, numbers in groups.items()]
-
-
-def _ranges(numbers: Sequence[int]) -> str:
-    """[0, 1, 2, 5] -> "0–2,5"."""
-    found: list[list[int]] = []
-    for number in sorted(numbers):
-        if found and number <= found[-1][1] + 1:
-            found[-1][1] = number
-        else:
-            found.append([number, number])
-    return ",".join(str(a) if a == b else f"{a}–{b}" for a, b in found)
-
-
 # -- reading ---------------------------------------------------------------------------------------
 Ignored = Callable[[str], str | None]
 """Why a tensor of that name may be left out; None where it may not."""
@@ -323,7 +257,7 @@ def fill(
     if not found.problems:
         found.problems = _unequal(found, tensors)
     if found.problems:
-        lines = "\n".join(_indented(found.problems))
+        lines = "\n".join(indented(found.problems))
         raise UserError(
             f"{tensors.where} does not hold the weights of the model that is described there:\n"
             f"{lines}\nThe description or the weights were changed, or the download is not complete."
@@ -374,16 +308,16 @@ def give(
     `shapes`: of the weights that the rules speak of, where the network may lack some of them: norms
     without a scale are given ones, missing biases and token types zeros, which changes nothing.
     """
-    own = {plain_name(name): p.detach() for name, p in network.named_parameters()}
-    wanted = shapes or {name: tuple(p.shape) for name, p in own.items()}
+    wanted = shapes or shapes_of(network)
     assert {rule.ours for rule in rules} == set(wanted), "rules that do not fit the network"
-    assert set(own) <= set(wanted), "weights without a rule"
+    assert set(shapes_of(network)) <= set(wanted), "weights without a rule"
     groups: dict[str, list[Rule]] = {}
     for rule in rules:
         groups.setdefault(rule.theirs[0], []).append(rule)
 
     def ours(rule: Rule) -> Tensor:
-        return own[rule.ours] if rule.ours in own else neutral(rule.ours, wanted[rule.ours])
+        own = weight_of(network, rule.ours)
+        return neutral(rule.ours, wanted[rule.ours]) if own is None else own
 
     given: dict[str, Tensor] = {}
     for name, group in groups.items():
@@ -394,6 +328,14 @@ def give(
         else:
             given[name] = first.write(ours(group[0]))
     return given
+
+
+def weight_of(network: nn.Module, name: str) -> Tensor | None:
+    """The weight of that name, a packed one's values too; None where the network has none."""
+    found: Any = network
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found.detach() if isinstance(found, Tensor) else None
 
 
 def neutral(name: str, shape: Shape) -> Tensor:

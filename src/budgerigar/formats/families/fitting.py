@@ -26,6 +26,8 @@ class Fit:
     """How a family says a configuration of ours."""
 
     family: Family
+    asked: TransformerConfig
+    """ours"""
     values: dict[str, Any]
     """its config.json"""
     config: TransformerConfig
@@ -61,7 +63,7 @@ def fit(family: Family, config: TransformerConfig) -> Fit:
     written = _Names(rule.theirs[0] for rule in family.rules(config))
     given = Values(values, f"the {family.name} family")
     back = family.config_from(given, written)
-    return Fit(family, values, back, differences(config, back, family.name))
+    return Fit(family, config, values, back, differences(config, back))
 
 
 def best_fit(families: Iterable[Family], config: TransformerConfig) -> Fit:
@@ -77,7 +79,7 @@ def best_fit(families: Iterable[Family], config: TransformerConfig) -> Fit:
         try:
             found = fit(family, config)
         except UserError as error:  # it cannot even be written down
-            found = Fit(family, {}, config, [str(error)])
+            found = Fit(family, config, {}, config, [str(error)])
         if not found.lacking:
             return found
         alike.append(found)
@@ -92,7 +94,7 @@ def best_fit(families: Iterable[Family], config: TransformerConfig) -> Fit:
     )
 
 
-def differences(ours: TransformerConfig, theirs: TransformerConfig, name: str) -> list[str]:
+def differences(ours: TransformerConfig, theirs: TransformerConfig) -> list[str]:
     """Dials that differ and change logits, in words; fillable ones aside."""
     mine, other = meaning(ours), meaning(theirs)
     found = []
