@@ -220,7 +220,9 @@ def test_a_unit_that_follows_the_line_is_found() -> None:
 def test_names() -> None:
     gates = traced("lstm").gates(0)
     assert gates.part("Forget") == gates.part("forget-gate") == "forget_gate"
-    with pytest.raises(UserError, match="this GRU has no 'forget'; it has reset, update, candidate"):
+    with pytest.raises(
+        UserError, match="this GRU has no 'forget'; it has reset, update, candidate"
+    ):
         traced("gru").gates(0).part("forget")
     assert parse_unit("l0.u6", 2, 7) == (0, 6)
     for wrong, why in (("L2.U0", "layers L0 to L1"), ("L0.U7", "U0 to U6"), ("U7", "no unit")):
