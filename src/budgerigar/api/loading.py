@@ -15,7 +15,8 @@ def load(
     path: str | Path = "last", device: str = "auto", threads: int | str | None = None
 ) -> Model:
     """A model from a run's folder, its name under runs/, or "last" (the newest); or from a folder in
-    the form of Hugging Face's hub (GPT-2, Llama and its likes, BERT, T5, Marian).
+    the form of Hugging Face's hub (GPT-2, Llama and its likes, BERT, T5, Marian), a GGUF file or
+    llama2.c's .bin.
 
     Raises:
         UserError: there is none, or a file of it is missing, damaged or does not fit.

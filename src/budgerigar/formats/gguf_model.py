@@ -211,4 +211,7 @@ def packed_matrix(file: GgufFile, name: str, rows: Tensor | None = None) -> Pack
             f"{file.where}: {name} holds numbers that are infinite or none. The file is damaged, or "
             "the model was before it was quantised."
         )
-    return PackedMatrix(*(None if part is None else torch.from_numpy(part) for part in parts))
+    codes, scales, minima = (x if x is None else torch.from_numpy(x) for x in parts)
+    assert codes is not None
+    assert scales is not None
+    return PackedMatrix(codes, scales, minima)

@@ -9,7 +9,8 @@ from budgerigar.formats.run import Loaded, load_model, resolve_run
 
 
 def load_any(path: str | Path = "last", device: str = "cpu") -> Loaded:
-    """A run's folder (a path, a name under runs/, "last") or a Hugging Face folder.
+    """A run's folder (a path, a name under runs/, "last"), a Hugging Face folder, a GGUF file or one
+    of llama2.c's.
 
     Raises:
         UserError: there is nothing of that name, or a file of it is missing, damaged or does not fit.
@@ -17,14 +18,30 @@ def load_any(path: str | Path = "last", device: str = "cpu") -> Loaded:
     from budgerigar.formats.hugging_face import is_hugging_face, load_hugging_face
 
     if str(path).strip() and Path(path).is_file():
-        raise UserError(_not_a_folder(Path(path)))
+        return _load_file(Path(path), device)
     folder = resolve_run(path)
     return (
         load_hugging_face(folder, device) if is_hugging_face(folder) else load_model(folder, device)
     )
 
 
+def _load_file(path: Path, device: str) -> Loaded:
+    from budgerigar.formats.gguf_file import is_gguf
+    from budgerigar.formats.llama2c import load_llama2c, read_header
+
+    if is_gguf(path) or path.suffix == ".gguf":
+        from budgerigar.formats.gguf_model import load_gguf
+
+        return load_gguf(path, device)
+    if read_header(path) is not None:
+        return load_llama2c(path, device)
+    raise UserError(_not_a_folder(path))
+
+
 def _not_a_folder(path: Path) -> str:
     if path.suffix == ".safetensors" or path.name == "config.json":
         return f"{path} is one file of a model: give its folder, {path.parent}"
-    return f"{path} is a file, and no model that is known here: give the folder of a run or a model"
+    return (
+        f"{path} is a file, and no model that is known here: give the folder of a run or a model, a "
+        ".gguf file or llama2.c's .bin"
+    )
