@@ -97,6 +97,24 @@ class SafeSplitter:
         return 0
 
 
+class SpaceSplitter:
+    """Cuts text only before a space that follows something else: for patterns that are not ours."""
+
+    def split(self, text: str, size: int) -> tuple[list[str], str]:
+        """As `SafeSplitter.split`."""
+        blocks, start = [], 0
+        while len(text) - start > size:
+            found = _SPACE.search(text, start + size)
+            if found is None:
+                break
+            blocks.append(text[start : found.end()])
+            start = found.end()
+        return blocks, text[start:]
+
+
+_SPACE = re.compile(r"\S(?= )")
+
+
 def _is_blank(character: str) -> bool:
     """White space to Oniguruma: to Python the four information separators are, too."""
     return character.isspace() and not "\x1c" <= character <= "\x1f"

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from tokenizers import Tokenizer as Backend
@@ -26,6 +27,7 @@ from budgerigar.text.tables import ByteTable, CharacterTable, id_type, scalars
 
 KINDS = ("character", "symbols", "byte", "bpe", "unigram", "wordpiece", "word")
 END = "<end>"
+MASK = "[MASK]"  # what stands in a text for a token that a model is to fill in
 # Marks a piece that goes on inside a word. Not one of the characters that stand for bytes, so that
 # no text can be mistaken for it.
 CONTINUATION = "↳"
@@ -39,8 +41,18 @@ class Tokenizer:
     """Text to ids and back. `train_tokenizer` makes one, `Tokenizer.load` reads one.
 
     kind: one of `KINDS`. vocab_size: V. end_id: the id of `<end>`, or None where there are no
-    documents. never_seen: bool (V,), pieces that did not occur in training and are not sampled.
+    documents. mask_id: the id of `[MASK]`, or None where nothing is filled in. never_seen: bool (V,),
+    pieces that did not occur in training and are not sampled.
+
+    What others made is an `ImportedTokenizer`, which declares more of: start_ids (what stands before
+    a text), end_ids (all at which a text ends), opening_id (what a text begins from where nothing is
+    given), chat_template, lossy (what does not come back, in words).
     """
+
+    imported = False
+    opening_id: int | None = None
+    chat_template: str | None = None
+    lossy: str | None = None
 
     def __init__(self, kind: str, backend: Backend, never_seen: np.ndarray | None = None) -> None:
         backend.encode_special_tokens = True  # saving loses it: "<end>" in a text is text
@@ -50,6 +62,9 @@ class Tokenizer:
         added = backend.get_added_tokens_decoder()
         self.special_ids = {token.content: i for i, token in added.items() if token.special}
         self.end_id = self.special_ids.get(END)
+        self.mask_id = self.special_ids.get(MASK)
+        self.start_ids: tuple[int, ...] = () if self.end_id is None else (self.end_id,)
+        self.end_ids = frozenset(self.start_ids)
         if never_seen is None:
             never_seen = np.zeros(self.vocab_size, dtype=bool)
         assert never_seen.shape == (self.vocab_size,)
@@ -104,8 +119,11 @@ class Tokenizer:
         """The bytes that `ids` stand for, in a row."""
         return b"".join(self.token_bytes(token) for token in ids)
 
-    def token_bytes(self, token: int) -> bytes:
-        """The bytes that one id stands for; b"" for a special token."""
+    def token_bytes(self, token: int, first: bool = False) -> bytes:
+        """The bytes that one id stands for; b"" for a special token.
+
+        first: it is the first of a text, which makes a difference to imported tokenizers only.
+        """
         if not 0 <= token < self.vocab_size:
             raise UserError(
                 f"{token} is not an id of this vocabulary (0 to {self.vocab_size - 1})."
@@ -161,10 +179,19 @@ class Tokenizer:
                 f"{prefix}tokenizer.json and {prefix}tokenizer_extras.json, as a finished run has "
                 "them."
             ) from None
+        if kind == "imported":
+            return cls._load_imported(folder, prefix, extras)
         never_seen = np.zeros(backend.get_vocab_size(with_added_tokens=True), dtype=bool)
         for start, stop in runs:
             never_seen[start:stop] = True
         return cls(kind, backend, never_seen)
+
+    @staticmethod
+    def _load_imported(folder: Path, prefix: str, extras: dict[str, Any]) -> Tokenizer:
+        from budgerigar.text.imported_tokenizer import ImportedTokenizer
+
+        document = json.loads((folder / f"{prefix}tokenizer.json").read_text(encoding="utf-8"))
+        return ImportedTokenizer.from_files(document, extras)
 
     # --- tables ----------------------------------------------------------------------------
 
