@@ -14,8 +14,8 @@ from gguf_models import interleave, tiny_llama
 from budgerigar.errors import UserError
 from budgerigar.formats.llama2c import MAGIC, load_llama2c, read_header
 
-VOCAB = 262
-WORDS = ["▁t", "he", "▁the"]
+VOCAB = 266
+WORDS = ["▁", "t", "h", "e", "▁t", "he", "▁the"]
 
 
 def write_file(path: Path, model: Any, version: int) -> None:
@@ -64,11 +64,11 @@ def write_file(path: Path, model: Any, version: int) -> None:
 
 
 def write_vocabulary(path: Path, old: bool = False) -> None:
-    """Special tokens, 256 bytes, three pieces; `old`: bytes as characters, as it was at first."""
+    """Special tokens, 256 bytes, seven pieces; `old`: bytes as characters, as it was at first."""
     tokens = ["<unk>", "\n<s>\n", "\n</s>\n"]
     tokens += [chr(byte) if old else f"<0x{byte:02X}>" for byte in range(256)]
     tokens += [word.replace("▁", " ") for word in WORDS]
-    scores = [0.0] * 259 + [-1.0, -2.0, -3.0]
+    scores = [0.0] * 259 + [-float(i) for i in range(len(WORDS))]
     raw = struct.pack("<I", 7)
     for token, score in zip(tokens, scores, strict=True):
         raw += struct.pack("<fI", score, len(token.encode())) + token.encode()
@@ -94,8 +94,8 @@ def test_the_vocabulary_beside_it(tmp_path: Path, old: bool) -> None:
     write_file(tmp_path / "tiny.bin", tiny_llama(vocab_size=VOCAB), 1)
     write_vocabulary(tmp_path / "tokenizer.bin", old)
     tokenizer = load_llama2c(tmp_path / "tiny.bin").tokenizer
-    assert tokenizer.encode("the") == [261]
-    assert tokenizer.decode([261, 3 + ord("\n")]) == "the\n"
+    assert tokenizer.encode("the") == [265]
+    assert tokenizer.decode([265, 3 + ord("\n")]) == "the\n"
     assert set(tokenizer.end_ids) == {1, 2}
 
 
@@ -119,11 +119,11 @@ def test_what_is_wrong_is_told(tmp_path: Path) -> None:
         load_llama2c(path)
     path.write_bytes(good)
     (tmp_path / "tokenizer.bin").write_bytes(b"\0" * 400)
-    with pytest.raises(UserError, match="49 tokens and the model knows 262"):
+    with pytest.raises(UserError, match="49 tokens and the model knows 266"):
         load_llama2c(path)
     (tmp_path / "tokenizer.bin").write_bytes(b"\0" * 4 + struct.pack("<fI", 0.0, 1 << 31))
     with pytest.raises(UserError, match="token 0 would be 2,147,483,648 bytes"):
         load_llama2c(path)
     (tmp_path / "tokenizer.bin").unlink()
-    with pytest.raises(UserError, match=r"has no tokenizer\.bin or tok262\.bin"):
+    with pytest.raises(UserError, match=r"has no tokenizer\.bin or tok266\.bin"):
         load_llama2c(path)
