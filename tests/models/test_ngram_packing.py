@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from budgerigar.models.ngram_packing import ALL, Packing, distinct, merged
@@ -26,6 +26,7 @@ def following(tokens: list[int], place: int, order: int, end_id: int | None) -> 
 
 
 @settings(max_examples=150, deadline=None)
+@example(([0], 2**31, 1, None), 1, 0, 1)  # a first token of more bits than share places out
 @given(st.composite(cases)(), st.integers(1, 40), st.integers(0, ALL), st.integers(0, ALL))
 def test_words_hold_the_codes_and_sort_like_them(
     case: tuple[list[int], int, int, int | None], block: int, low: int, high: int

@@ -128,7 +128,7 @@ class NgramCounter:
                 adjusted = roomy_empty(len(shorter.keys), shorter.counts.dtype, self.folder)
                 adjusted[:] = 0
                 for begin in range(0, len(longer.suffixes), BLOCK):
-                    np.add.at(adjusted, longer.suffixes[begin : begin + BLOCK], 1)
+                    _count_into(adjusted, longer.suffixes[begin : begin + BLOCK])
                 found.append(adjusted)
                 job.advance()
         self._add_openings(levels, found, packing)
@@ -152,7 +152,7 @@ class NgramCounter:
                 if length == 1:  # an `<end>` is itself preceded by something, or given
                     counts[ids[:1]] += int(opens)
                     continue
-                np.add.at(counts, ids, 1)
+                _count_into(counts, ids)
                 if self.end_id is not None:
                     at, ids = at[tokens != self.end_id], ids[tokens != self.end_id]
             if self.end_id is None:
@@ -161,6 +161,11 @@ class NgramCounter:
 
     def _opens_with_end(self) -> bool:
         return len(self.tokens) > 0 and self.tokens[0] == self.end_id
+
+
+def _count_into(counts: NDArray[Any], ids: NDArray[Any]) -> None:
+    """Add 1 to the entries `ids`, which may recur. Of equal types numpy does it 25 times faster."""
+    np.add.at(counts, ids.astype(np.intp), counts.dtype.type(1))
 
 
 def _gather(packing: Packing, low: int, high: int, room: int) -> tuple[Words, Ints]:

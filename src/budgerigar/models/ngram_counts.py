@@ -84,7 +84,7 @@ def look_up(keys: Ints, parents: Ints, tokens: NDArray, vocab_size: int) -> Ints
 def _search(keys: Ints, wanted: Ints) -> Ints:
     if wanted.ndim != 1 or min(len(wanted), len(keys)) < SORTED_FIRST:
         return np.searchsorted(keys, wanted)
-    order = np.argsort(wanted)
+    order = np.argsort(wanted, kind="stable")  # quick where parts are in order already
     found = np.empty(len(wanted), dtype=np.int64)
     found[order] = np.searchsorted(keys, wanted[order])
     return found

@@ -72,7 +72,8 @@ class Packing:
         """Places whose first token alone does not rule them out already."""
         first = codes[: len(codes) - self.order + 1]
         rest = (self._per_word - 1) * self._bits  # bits below the first token
-        least, most = low << int(self._shift) >> rest, (high - 1) << int(self._shift) >> rest
+        shift = int(self._shift)
+        least, most = low << shift >> rest, (high << shift) - 1 >> rest
         return np.flatnonzero((first >= least) & (first <= most))
 
     def _fill(
@@ -98,7 +99,7 @@ def distinct(words: Words) -> tuple[Words, NDArray[np.int64]]:
     if len(words) == 1:
         words[0].sort()
     else:
-        words = words[:, np.lexsort(words[::-1])]
+        words = words[:, _order(words)]
     heads = _heads(words)
     return words[:, heads], np.diff(np.append(heads, words.shape[1]))
 
@@ -109,10 +110,21 @@ def merged(runs: list[tuple[Words, NDArray[np.int64]]]) -> tuple[Words, NDArray[
         return runs[0]
     words = np.concatenate([run[0] for run in runs], axis=1)
     counts = np.concatenate([run[1] for run in runs])
-    order = np.lexsort(words[::-1])
+    order = _order(words)
     words, counts = words[:, order], counts[order]
     heads = _heads(words)
     return words[:, heads], np.add.reduceat(counts, heads)
+
+
+def _order(words: Words) -> NDArray[np.int64]:
+    """(M,) what sorts the columns of `words`: by the last word, then stably by those before it."""
+    order = np.arange(words.shape[1])
+    for word in words[::-1]:
+        key = word[order]
+        if key.max(initial=0) < 1 << 16:
+            key = key.astype(np.uint16)  # numpy sorts these by digits, in a tenth of the time
+        order = order[np.argsort(key, kind="stable")]
+    return order
 
 
 def _heads(words: Words) -> NDArray[np.int64]:
