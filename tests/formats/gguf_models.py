@@ -91,17 +91,15 @@ def write_model(
     quantise: str | None = None,
     leave_out: tuple[str, ...] = (),
     more: dict[str, np.ndarray] | None = None,
-    **metadata: Any,
+    said: dict[str, Any] | None = None,
 ) -> dict[str, np.ndarray]:
     """The model as a GGUF file -> the numbers that the file holds, by GGUF's names.
 
-    `quantise`: type of all matrices; `metadata`: values by key ("." as "__") in place of the usual.
+    `quantise`: type of all matrices; `said`: metadata in place of the usual (None: left out).
     """
     kind = model.config.model_type
     writer = gguf.GGUFWriter(path, kind)
-    said = _metadata(model.config, kind) | tokenizer_metadata()
-    said |= {key.replace("__", "."): value for key, value in metadata.items()}
-    for key, value in said.items():
+    for key, value in (_metadata(model.config, kind) | tokenizer_metadata() | (said or {})).items():
         if value is not None:
             _add(writer, key, value)
     held = {}

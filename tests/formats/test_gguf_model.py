@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from budgerigar.errors import UserError
 from budgerigar.formats.gguf_model import describe_gguf, load_gguf
 from budgerigar.layers.packed_linear import PackedEmbedding, PackedLinear
 
-MODELS = {
+MODELS: dict[str, Callable[[], Any]] = {
     "llama": tiny_llama,
     "llama tied": lambda: tiny_llama(tie_word_embeddings=True),
     "llama biased": lambda: tiny_llama(attention_bias=True, mlp_bias=True),
@@ -38,8 +39,8 @@ def _ids(n: int = 24) -> Tensor:
 @pytest.mark.parametrize("name", MODELS)
 def test_logits_and_greedy_tokens_equal_those_of_transformers(tmp_path: Path, name: str) -> None:
     model = MODELS[name]()
-    width = {"llama__attention__key_length": 32, "llama__attention__value_length": 32}
-    write_model(tmp_path / "tiny.gguf", model, **(width if "wide" in name else {}))
+    width = {"llama.attention.key_length": 32, "llama.attention.value_length": 32}
+    write_model(tmp_path / "tiny.gguf", model, said=width if "wide" in name else {})
     loaded = load_gguf(tmp_path / "tiny.gguf")
     network, ids = loaded.network, _ids()
     with torch.inference_mode():
@@ -127,19 +128,19 @@ def test_llama_3s_scaling_is_known_by_its_divisors(tmp_path: Path) -> None:
 def test_rotary_scaling_by_metadata(tmp_path: Path, kind: str) -> None:
     scaling = {"rope_type": kind, "factor": 4.0, "original_max_position_embeddings": 32}
     model = tiny_llama(rope_scaling=scaling | {"rope_theta": 5000.0})
-    said = {
-        "llama__rope__scaling__type": kind,
-        "llama__rope__scaling__factor": 4.0,
-        "llama__rope__scaling__original_context_length": 32,
+    said: dict[str, Any] = {
+        "llama.rope.scaling.type": kind,
+        "llama.rope.scaling.factor": 4.0,
+        "llama.rope.scaling.original_context_length": 32,
     }
-    write_model(tmp_path / "tiny.gguf", model, **said)
+    write_model(tmp_path / "tiny.gguf", model, said=said)
     with torch.inference_mode():
         _close(load_gguf(tmp_path / "tiny.gguf").network(_ids()), model(_ids()).logits)
 
 
 def test_the_tokenizer_and_the_settings_come_along(tmp_path: Path) -> None:
-    said = {"general__name": "Tiny", "general__license": "mit", "llama__new__dial": 3}
-    write_model(tmp_path / "tiny.gguf", tiny_llama(), quantise="Q8_0", **said)
+    said = {"general.name": "Tiny", "general.license": "mit", "llama.new.dial": 3}
+    write_model(tmp_path / "tiny.gguf", tiny_llama(), quantise="Q8_0", said=said)
     loaded = load_gguf(tmp_path / "tiny.gguf")
     assert loaded.tokenizer.encode("the") == [256, 101]
     assert loaded.tokenizer.decode([256, 101]) == "the"
@@ -159,15 +160,18 @@ WRONG: dict[str, tuple[str, dict[str, Any]]] = {
         r"output_norm.weight is \(3,\), not \(64,\)",
         {"more": {"output_norm.weight": np.ones(3, np.float32)}},
     ),
-    "heads": ("attention.head_count is missing", {"llama__attention__head_count": None}),
-    "word": ("block_count = 'two'", {"llama__block_count": "two"}),
-    "depth": ("block_count = 4,000,000,000", {"llama__block_count": 4_000_000_000}),
-    "width": ("tiny.gguf.*\n.*embedding_length", {"llama__embedding_length": 4_000_000_000}),
-    "key": ("key_length = 4,000,000", {"llama__attention__key_length": 4_000_000_000}),
-    "experts": ("expert_count = 8", {"llama__expert_count": 8}),
-    "scaling": ("scaling.type = 'longrope'", {"llama__rope__scaling__type": "longrope"}),
-    "architecture": ("architecture 'mamba'", {"general__architecture": "mamba"}),
-    "adapter": ("holds a adapter", {"general__type": "adapter"}),
+    "heads": ("attention.head_count is missing", {"said": {"llama.attention.head_count": None}}),
+    "word": ("block_count = 'two'", {"said": {"llama.block_count": "two"}}),
+    "depth": ("block_count = 4,000,000,000", {"said": {"llama.block_count": 4_000_000_000}}),
+    "width": (
+        "tiny.gguf.*\n.*embedding_length",
+        {"said": {"llama.embedding_length": 4_000_000_000}},
+    ),
+    "key": ("key_length = 4,000,000", {"said": {"llama.attention.key_length": 4_000_000_000}}),
+    "experts": ("expert_count = 8", {"said": {"llama.expert_count": 8}}),
+    "scaling": ("scaling.type = 'longrope'", {"said": {"llama.rope.scaling.type": "longrope"}}),
+    "architecture": ("architecture 'mamba'", {"said": {"general.architecture": "mamba"}}),
+    "adapter": ("holds a adapter", {"said": {"general.type": "adapter"}}),
 }
 
 

@@ -32,7 +32,6 @@ from budgerigar.layers.config import TransformerConfig
 from budgerigar.layers.packed_linear import PackedEmbedding, PackedLinear, PackedMatrix
 from budgerigar.models.transformer import Transformer
 
-
 _AT_ONCE = 1 << 20  # numbers of a quantised matrix that are unpacked at a time
 
 

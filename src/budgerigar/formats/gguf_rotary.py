@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 
-from budgerigar.errors import UserError
 from budgerigar.formats.families.values import Values
 from budgerigar.formats.gguf_file import GgufFile
 from budgerigar.layers.config import RotaryScaling, TransformerConfig
@@ -56,6 +55,8 @@ def _heads(width: int, scaling: RotaryScaling | None) -> TransformerConfig:
 
 def divisors(scaling: RotaryScaling, width: int, base: float) -> torch.Tensor:
     """What the plain frequencies are divided by, (width / 2,) float32."""
+    if scaling.kind == "longrope":  # as they are, to the last bit
+        return torch.tensor(scaling.long_factors)
     plain = rotary_frequencies(_heads(width, None), base)[0]
     return (plain / rotary_frequencies(_heads(width, scaling), base)[0]).float()
 
@@ -70,31 +71,39 @@ def _from_divisors(v: Values, file: GgufFile, width: int, base: float) -> Rotary
         scaling = RotaryScaling("llama3", float(found.max()), original)
         if scaling.factor >= 1 and torch.allclose(divisors(scaling, width, base), found, rtol=1e-4):
             return scaling
+    return _by_divisors(found, v.whole("context_length"))
+
+
+def _by_divisors(found: torch.Tensor, context_length: int) -> RotaryScaling:
+    """LongRoPE with the same divisors within and beyond a context."""
     factors = tuple(found.tolist())
     return RotaryScaling(
         "longrope",
-        original_context_length=v.whole("context_length"),
+        original_context_length=context_length,
         attention_factor=1.0,
         short_factors=factors,
         long_factors=factors,
     )
 
 
-def rotary_metadata(config: TransformerConfig) -> dict[str, Any]:
-    """Keys (without the architecture's prefix) for our scaling; Llama 3's becomes a tensor instead.
-
-    Raises:
-        UserError: the scaling has no counterpart.
-    """
+def as_stored(config: TransformerConfig) -> TransformerConfig:
+    """The same model with LongRoPE's divisors that hold in it alone: a file has one set of them."""
     scaling = config.rotary_scaling
-    if scaling is None or scaling.kind in ("llama3",):
+    if config.positions != "rotary" or scaling is None or scaling.kind != "longrope":
+        return config
+    if rotary_frequencies(config, config.rotary_base)[1] != 1.0:
+        return config  # cosines and sines are scaled, which has no counterpart
+    longer = config.context_length > scaling.original_context_length
+    factors = torch.tensor(scaling.long_factors if longer else scaling.short_factors)
+    return config.replace(rotary_scaling=_by_divisors(factors, config.context_length))
+
+
+def rotary_metadata(config: TransformerConfig) -> dict[str, Any]:
+    """Keys (without the architecture's prefix) for our scaling. Llama 3's and LongRoPE's divisors are
+    a tensor instead; what has no counterpart is left out, for the comparison to find."""
+    scaling = config.rotary_scaling
+    if scaling is None or scaling.kind not in ("linear", "yarn"):
         return {}
-    if scaling.kind == "ntk" and scaling.attention_factor is None:
-        return {}  # another base, which `rope.freq_base` says
-    if scaling.kind not in ("linear", "yarn") or (
-        scaling.kind == "linear" and scaling.attention_factor not in (None, 1.0)
-    ):
-        raise UserError(f"rotary_scaling of kind {scaling.kind} has no counterpart in a GGUF file.")
     values: dict[str, Any] = {
         "rope.scaling.type": scaling.kind,
         "rope.scaling.factor": float(scaling.factor),

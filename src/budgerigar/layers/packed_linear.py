@@ -17,6 +17,7 @@ Shapes: N outputs, K inputs, g values of a group, M rows of x.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from typing import Any
 
@@ -176,6 +177,17 @@ def unpack(network: nn.Module) -> None:
                 setattr(parent, name, nn.Embedding.from_pretrained(child.weight, freeze=False))
             elif isinstance(child, PackedMatrix) and name == "packed":  # an output layer's own
                 parent.weight, parent.packed = nn.Parameter(child.dense), None
+
+
+def unpacked(network: nn.Module) -> nn.Module:
+    """The network with float32 matrices: itself where nothing is quantised, else a copy that shares
+    everything else."""
+    if not any(isinstance(module, PackedMatrix) for module in network.modules()):
+        return network
+    shared: list[Tensor] = [*network.parameters(), *network.buffers()]
+    copied = copy.deepcopy(network, {id(tensor): tensor for tensor in shared})
+    unpack(copied)
+    return copied
 
 
 def _plain_linear(packed: PackedLinear) -> Linear:
