@@ -17,7 +17,7 @@ from budgerigar.errors import UserError
 from budgerigar.formats.families import family_of
 from budgerigar.formats.families.family import Family
 from budgerigar.formats.families.values import Values
-from budgerigar.formats.run import Loaded, make_config
+from budgerigar.formats.run import Loaded, load_tokenizers, make_config
 from budgerigar.formats.safetensors_files import SafetensorsFolder
 from budgerigar.formats.weight_rules import LoadReport, TensorSource, fill, match, shapes_of
 from budgerigar.layers import shapes
@@ -106,10 +106,8 @@ def load_hugging_face(folder: str | Path, device: str = "cpu") -> Loaded:
     Raises:
         UserError: names all that does not fit: see `describe` and `weight_rules.fill`.
     """
-    from budgerigar.text.imported_tokenizer import tokenizers_from_folder
-
     found = describe(Path(folder))
-    tokenizer, source_tokenizer = tokenizers_from_folder(found.folder)
+    tokenizer, source_tokenizer = tokenizers_of(found.folder)
     network, report = load_weights(found)
     _check_vocabulary(found, tokenizer, source_tokenizer)
     both = found.config.assembly == "encoder-decoder"
@@ -122,6 +120,15 @@ def load_hugging_face(folder: str | Path, device: str = "cpu") -> Loaded:
         source_tokenizer if both else None,
         report,
     )
+
+
+def tokenizers_of(folder: Path) -> tuple[Any, Any]:
+    """(tokenizer, source's); those of a folder that was written here as they were."""
+    from budgerigar.text.imported_tokenizer import tokenizers_from_folder
+
+    if (folder / "tokenizer_extras.json").is_file():
+        return load_tokenizers(folder)
+    return tokenizers_from_folder(folder)
 
 
 def run_config(found: Described) -> dict[str, Any]:

@@ -55,7 +55,8 @@ def save_hugging_face(loaded: Loaded, folder: str | Path) -> Exported:
     found = family_fit(loaded)
     values = _config(loaded, found)
     shapes = shapes_of(Transformer.unfilled(found.config))
-    tensors = give(loaded.network, found.family.rules(found.config), shapes)
+    rules = found.family.rules(found.config)
+    tensors = give(loaded.network, rules, shapes, found.query_factor)
     with folder_aside(folder, f"make the folder {folder}") as aside:
         _write(aside / "config.json", values)
         write_tensors(aside / "model.safetensors", tensors, {"format": "pt"})
@@ -88,13 +89,13 @@ def _config(loaded: Loaded, found: Fit) -> dict[str, Any]:
         return {**found.values, "dtype": "float32", **kept}
     tokenizer = loaded.tokenizer
     ends = sorted(tokenizer.end_ids)
-    start = found.config.decoder_start
     ids = {
         "bos_token_id": next(iter(tokenizer.start_ids), None),
         "eos_token_id": ends[0] if len(ends) == 1 else (ends or None),
         "pad_token_id": getattr(tokenizer, "pad_id", None),
     }
     if found.config.assembly == "encoder-decoder":
+        start = loaded.network.config.decoder_start
         start = ends[0] if start is None and ends else start
         pad = start if ids["pad_token_id"] is None else ids["pad_token_id"]
         # a padded target counts as unseen by its mask; this family demands an id for it
@@ -113,7 +114,7 @@ def _generation(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _added(found: Fit) -> list[str]:
-    """What the family has and the model had not: it is there now, and changes nothing."""
+    """What the family has and the model says otherwise or not at all; it changes no result."""
     network, given = found.asked, found.config
     added = [
         words
@@ -127,9 +128,15 @@ def _added(found: Fit) -> list[str]:
         }.items()
         if getattr(given, name) and not getattr(network, name)
     ]
-    return [f"Added, because this family has them, without effect: {', '.join(added)}."] * bool(
-        added
-    )
+    notes = []
+    if added:
+        notes.append(f"Added, because this family has them, without effect: {', '.join(added)}.")
+    if found.query_factor != 1.0:
+        notes.append(
+            f"This family scales scores by {given.scale:g}: the queries' weights are multiplied by "
+            f"{found.query_factor:g}, which comes to the same."
+        )
+    return notes
 
 
 def _write(path: Path, values: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from budgerigar.formats.run import SOURCE_PREFIX, Loaded, has_own
+from budgerigar.formats.run import SOURCE_PREFIX, Loaded, has_own, save_tokenizers
 
 _FILES = (
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
@@ -39,6 +39,8 @@ def write_tokenizer(loaded: Loaded, out: Path) -> list[str]:
     notes = [
         "In transformers, text that spells a special token becomes one; here it is text."
     ] * bool(tokenizer.special_ids)
+    # with what reads them here as they were: kind, pieces never seen
+    save_tokenizers(out, tokenizer, loaded.source_tokenizer if both else None)
     _write_document(out / "tokenizer.json", tokenizer, _around(loaded, tokenizer, both))
     if both and has_own(tokenizer, loaded.source_tokenizer):
         source = loaded.source_tokenizer

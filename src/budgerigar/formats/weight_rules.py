@@ -301,12 +301,16 @@ def place(network: nn.Module, name: str, tensor: Tensor) -> None:
 
 # -- writing ---------------------------------------------------------------------------------------
 def give(
-    network: nn.Module, rules: Sequence[Rule], shapes: Mapping[str, Shape] | None = None
+    network: nn.Module,
+    rules: Sequence[Rule],
+    shapes: Mapping[str, Shape] | None = None,
+    query_factor: float = 1.0,
 ) -> dict[str, Tensor]:
     """The weights under their names: what `fill` undoes.
 
     `shapes`: of the weights that the rules speak of, where the network may lack some of them: norms
     without a scale are given ones, missing biases and token types zeros, which changes nothing.
+    `query_factor`: what weights and biases of queries are multiplied by.
     """
     wanted = shapes or shapes_of(network)
     assert {rule.ours for rule in rules} == set(wanted), "rules that do not fit the network"
@@ -317,7 +321,9 @@ def give(
 
     def ours(rule: Rule) -> Tensor:
         own = weight_of(network, rule.ours)
-        return neutral(rule.ours, wanted[rule.ours]) if own is None else own
+        if own is None:
+            return neutral(rule.ours, wanted[rule.ours])
+        return own * query_factor if query_factor != 1.0 and ".query." in rule.ours else own
 
     given: dict[str, Tensor] = {}
     for name, group in groups.items():

@@ -18,7 +18,7 @@ EXAMPLES = """examples:
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Of what."""
     parser.add_argument(
-        "thing", metavar="NAME", help="a run's folder, a recipe, or a paper's shape"
+        "thing", metavar="NAME", help="a run's or model's folder, a recipe, or a paper's shape"
     )
     parser.add_argument(
         "--vocab-size", type=whole_number, metavar="N", help="vocabulary to count a recipe with"

@@ -35,6 +35,12 @@ class Fit:
     lacking: list[str]
     """dials without a counterpart, in words; empty where it fits"""
 
+    @property
+    def query_factor(self) -> float:
+        """What the weights of queries are to be multiplied by: another scale of the scores, as T5 has
+        it, is only another length of the queries."""
+        return self.asked.scale / self.config.scale
+
 
 class _Names:
     """The names of the tensors that will be written, for `config_from`."""
@@ -59,6 +65,8 @@ class _Names:
 
 def fit(family: Family, config: TransformerConfig) -> Fit:
     """Say `config` in the family's words, and what is lost."""
+    if config.assembly == "encoder-decoder" and config.decoder_start is None:
+        config = config.replace(decoder_start=0)  # the tokenizer decides it; any id will do here
     values = family.config_to(config)
     written = _Names(rule.theirs[0] for rule in family.rules(config))
     given = Values(values, f"the {family.name} family")
@@ -79,7 +87,7 @@ def best_fit(families: Iterable[Family], config: TransformerConfig) -> Fit:
         try:
             found = fit(family, config)
         except UserError as error:  # it cannot even be written down
-            found = Fit(family, config, {}, config, [str(error)])
+            found = Fit(family, config, {}, config, [str(error).replace("\n", " ")])
         if not found.lacking:
             return found
         alike.append(found)
@@ -97,6 +105,10 @@ def best_fit(families: Iterable[Family], config: TransformerConfig) -> Fit:
 def differences(ours: TransformerConfig, theirs: TransformerConfig) -> list[str]:
     """Dials that differ and change logits, in words; fillable ones aside."""
     mine, other = meaning(ours), meaning(theirs)
+    if mine["qk_norm"] == "none":
+        mine["attention_scale"] = other["attention_scale"]  # see `Fit.query_factor`
+    if ours.positions == theirs.positions:
+        mine, other = mine | _positions(ours), other | _positions(theirs)
     found = []
     for dial in dict.fromkeys([*mine, *other]):
         a, b = mine.get(dial), other.get(dial)
@@ -107,9 +119,13 @@ def differences(ours: TransformerConfig, theirs: TransformerConfig) -> list[str]
 
 
 def _shown(value: Any) -> str:
-    if isinstance(value, tuple) and len(set(value)) == 1:
-        return f"{value[0]} in each layer" if len(value) > 1 else str(value[0])
-    return {None: "none", True: "true", False: "false"}.get(value, str(value))
+    """A value as one writes it; one that holds in every layer once."""
+    if isinstance(value, tuple):
+        values = [_shown(one) for one in value]
+        return ", ".join(values if len({*values}) > 1 else values[:1]) or "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def meaning(c: TransformerConfig) -> dict[str, Any]:
@@ -151,7 +167,7 @@ def meaning(c: TransformerConfig) -> dict[str, Any]:
         found["shared_embeddings"] = c.shared_embeddings
         found["source_vocab_size"] = c.source_vocab_size or c.vocab_size
         found["decoder_start"] = c.decoder_start
-    return found | _positions(c, depth)
+    return found
 
 
 def _embedding_scale(c: TransformerConfig) -> float:
@@ -160,8 +176,9 @@ def _embedding_scale(c: TransformerConfig) -> float:
     return 1.0 if c.embedding_scale == "none" else float(c.embedding_scale)
 
 
-def _positions(c: TransformerConfig, depth: range) -> dict[str, Any]:
+def _positions(c: TransformerConfig) -> dict[str, Any]:
     """The dials of this kind of positions."""
+    depth = range(max(c.encoder_layers, c.decoder_layers))
     if c.positions == "sinusoidal":
         return {"sinusoid_layout": c.sinusoid_layout}
     if c.positions == "learned":
