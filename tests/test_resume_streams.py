@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -83,6 +85,28 @@ def test_stopped_and_resumed_equals_never_stopped(
         one, other = (getattr(end, tensors) for end in ends)
         assert one.keys() == other.keys()
         assert not [k for k in one if not torch.equal(one[k], other[k])]
+
+
+def test_killed_before_its_first_checkpoint_begins_as_it_began(tmp_path: Path, text: Path) -> None:
+    """What the text set in the new network (the output's bias) is set again."""
+    start(text, tmp_path / "whole", "lstm")
+    start(text, tmp_path / "killed", "lstm", [StopAt(2)])
+    shutil.rmtree(tmp_path / "killed" / "checkpoints")
+    train(resume=tmp_path / "killed")
+    assert history(tmp_path / "whole") == history(tmp_path / "killed")
+
+
+def test_a_new_network_knows_how_often_each_token_occurs(tmp_path: Path, text: Path) -> None:
+    """At a rate of nearly 0 the guess at the very start is the counts' own."""
+    start(text, tmp_path / "run", "lstm", steps=1, learning_rate=1e-12)
+    model = load_model(tmp_path / "run")
+    train_text = TEXT[: round(0.9 * len(TEXT))]
+    counts = np.bincount(
+        model.tokenizer.encode_array(train_text), minlength=len(model.network.head.bias)
+    )
+    expected = np.maximum(counts, 0.5) / np.maximum(counts, 0.5).sum()
+    found = model.network.head.bias.detach().double().softmax(0).numpy()
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
 def test_the_state_is_carried_and_matters(tmp_path: Path, text: Path) -> None:

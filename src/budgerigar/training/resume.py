@@ -17,7 +17,9 @@ from budgerigar.formats.metrics import append_metrics, cut_metrics, read_metrics
 from budgerigar.formats.run import RunFolder, load_model, load_tokenizers
 from budgerigar.training.corpora import check_same_corpus, corpus_of_run, make_batches
 from budgerigar.training.device import Compute, choose_compute
+from budgerigar.training.fine_tuning import take_weights
 from budgerigar.training.finish import TrainedRun, compared, make_loop, run_loop
+from budgerigar.training.new_network import new_network
 from budgerigar.training.recipe import Recipe, override, recipe_from_dict, to_toml
 from budgerigar.training.timing import settle_threads
 from budgerigar.training.word_vector_runs import resume_vectors
@@ -33,9 +35,6 @@ CHANGEABLE = (
 def resume_run(
     path: Path, corpus: Any, settings: Mapping[str, Any] | None, callbacks: Iterable[Any]
 ) -> TrainedRun:
-    from budgerigar import models
-    from budgerigar.models.configs import config_from_dict
-
     folder = RunFolder.open(path)
     config = folder.config()
     recipe = _resumed_recipe(folder, settings)
@@ -47,10 +46,22 @@ def resume_run(
         check_same_corpus(corpus, text, path)
         if recipe.kind == "word-vectors":
             return resume_vectors(folder, recipe, corpus, checkpoint)
-        network = models.build(config_from_dict(config["model"]), seed=recipe.training.seed)
-        if checkpoint is None and config.get("started_from"):
-            network = load_model(config["started_from"]).network
+        network = _network(config, recipe, corpus, checkpoint)
         return _go_on(folder, recipe, corpus, network, checkpoint, callbacks)
+
+
+def _network(config: dict[str, Any], recipe: Recipe, corpus: Any, checkpoint: Any) -> nn.Module:
+    """The network to go on with; without a checkpoint as it was before its first update."""
+    from budgerigar import models
+    from budgerigar.models.configs import config_from_dict
+
+    shape, base = config_from_dict(config["model"]), config.get("started_from")
+    if checkpoint is None and not base:
+        return new_network(shape, recipe, corpus)
+    network: nn.Module = models.build(shape, seed=recipe.training.seed)
+    if checkpoint is None:
+        take_weights(network, load_model(base).network, with_classes=False)
+    return network
 
 
 def _resumed_recipe(folder: RunFolder, settings: Mapping[str, Any] | None) -> Recipe:

@@ -13,7 +13,6 @@ from torch import nn
 from budgerigar import progress
 from budgerigar.errors import UserError
 from budgerigar.formats.atomic import disk_errors
-from budgerigar.formats.embeddings import begin_embedding
 from budgerigar.formats.metrics import append_metrics
 from budgerigar.formats.run import (
     RUNS,
@@ -42,9 +41,10 @@ from budgerigar.training.fine_tuning import (
 from budgerigar.training.finish import TrainedRun, compared, make_loop, run_loop
 from budgerigar.training.given import Given, Paths, with_full_paths
 from budgerigar.training.memory import check_memory
+from budgerigar.training.new_network import new_network
+from budgerigar.training.objectives import MASKED_WORDS, NEXT_TOKEN
 from budgerigar.training.pair_corpora import for_other_pairs
 from budgerigar.training.plan import make_plan
-from budgerigar.training.objectives import MASKED_WORDS, NEXT_TOKEN
 from budgerigar.training.plan_parts import Plan, recipe_for, slower_when_going_on
 from budgerigar.training.recipe import (
     Recipe,
@@ -130,23 +130,28 @@ def _start(
     minutes, settings = _budget(minutes, settings)
     base = None if start_from is None else load_base(resolve_run(start_from), settings)
     plan: Plan | None = None
-    going_on = recipe is None and base is not None
-    if recipe is None:
-        recipe = recipe_for(settings, base)
-    if recipe is None:
+    named = recipe_for(settings, given, base) if recipe is None else recipe
+    if named is None:
         plan = _planned(given, corpus, minutes, settings, base)
-        recipe, corpus = plan.recipe, plan.corpus
+        asked, corpus = plan.recipe, plan.corpus
     else:
-        if not isinstance(recipe, Recipe):
-            asked = flat(settings).get("corpus")
-            recipe = for_other_pairs(load_recipe(recipe), given.has_pairs, asked)
-        recipe = override(recipe, settings)
-        refuse_untrainable(recipe, given)
-        if going_on:
-            recipe = slower_when_going_on(recipe, settings)
-        if minutes is not None:
-            recipe = recipe.replace(training={"minutes": minutes, "steps": None})
-    recipe = with_full_paths(recipe)
+        asked = _as_asked(named, given, minutes, settings)
+        if recipe is None and base is not None:
+            asked = slower_when_going_on(asked, settings)
+    return _run(with_full_paths(asked), given, corpus, out, settings, base, plan, callbacks)
+
+
+def _run(
+    recipe: Recipe,
+    given: Given,
+    corpus: Any,
+    out: str | Path | None,
+    settings: Mapping[str, Any] | None,
+    base: Loaded | None,
+    plan: Plan | None,
+    callbacks: Iterable[Any],
+) -> TrainedRun:
+    """Train what is settled by now; a corpus is gathered where none was given or planned with."""
     if base is not None:
         check_fits(base, recipe)
         recipe = with_vocabularies(recipe, base)
@@ -165,6 +170,23 @@ def _start(
     if recipe.kind == VECTORS:
         return train_vectors(recipe, corpus, given, folder)
     return _train_network(recipe, corpus, given, folder, base, plan, callbacks)
+
+
+def _as_asked(
+    named: Recipe | str | Path,
+    given: Given,
+    minutes: float | None,
+    settings: Mapping[str, Any] | None,
+) -> Recipe:
+    """The recipe with what the user changes of it."""
+    if not isinstance(named, Recipe):
+        corpus = flat(settings).get("corpus")
+        named = for_other_pairs(load_recipe(named), given.has_pairs, corpus)
+    recipe = override(named, settings)
+    refuse_untrainable(recipe, given)
+    if minutes is not None:
+        recipe = recipe.replace(training={"minutes": minutes, "steps": None})
+    return recipe
 
 
 def _budget(
@@ -219,8 +241,6 @@ def _train_network(
     plan: Plan | None,
     callbacks: Iterable[Any],
 ) -> TrainedRun:
-    from budgerigar import models
-
     compute = choose_compute(recipe.training)
     if base is not None:
         recipe, network = continue_from(recipe, corpus, base)
@@ -229,11 +249,7 @@ def _train_network(
         recipe = fit_context(recipe, corpus) if windows else recipe
         config = model_config(recipe, corpus)
         check_memory(config, recipe.training, compute.device)
-        network = models.build(config, seed=recipe.training.seed)
-        if recipe.training.embedding_from is not None:
-            progress.note(
-                begin_embedding(network, corpus.tokenizer, recipe.training.embedding_from)
-            )
+        network = new_network(config, recipe, corpus)
     if recipe.training.precision == "auto" and compute.precision == "bfloat16":
         progress.note("precision: bfloat16 products, which run faster here (--precision float32)")
     recipe = recipe.replace(training={"precision": compute.precision})  # what resuming needs
