@@ -15,7 +15,9 @@ from budgerigar.cli.table import COMMANDS, GROUPS
 EXPECTED = {
     "learn": ["demo [--quick]", "why [PART]"],
     "make": ["train [FILE…]", "compare [CORPUS]", "ablate RECIPE --dial X=a,b", "evaluate RUN [FILE]"],
-    "run": ["generate RUN [PROMPT]", "translate RUN [TEXT…]"],
+    "run": [
+        "generate RUN [PROMPT]", "translate RUN [TEXT…]", "fill RUN TEXT", "classify RUN [TEXT…]",
+    ],
     "look": ["look RUN TEXT"],
     "models": ["card RUN|RECIPE|PAPER", "eject RUN"],
     "data": ["get NAME", "list", "check FILE…"],

@@ -102,7 +102,7 @@ def test_train_from_one_file_in_both_directions(
         (["--source", "a"], "--source needs --target"),
         (["--target", "a"], "--target needs --source"),
         (["--validation-source", "a"], "--validation-source needs --validation-target"),
-        (["my.txt", "--pairs", "a.tsv"], "give one or the other"),
+        (["my.txt", "--pairs", "a.tsv"], "--recipe t5-tiny"),
         (["--pairs", "a.tsv", "--corpus", "multi30k"], "not both"),
         (["--resume", "last", "--pairs", "a.tsv"], "--pairs cannot be given with it"),
         (["--source", "no.a", "--target", "b", "--recipe", "stories-zh-en"], "no such file"),

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from budgerigar.api.cards import card, eject
     from budgerigar.api.compare import compare
     from budgerigar.api.data import check, get, listing
+    from budgerigar.api.encoders import need_classifier
+    from budgerigar.api.filling import fills_spans
     from budgerigar.api.evaluation import evaluate, test_split
     from budgerigar.api.lessons import why, why_screen, why_table
     from budgerigar.api.loading import load
@@ -41,10 +43,12 @@ _HOMES = {
     "compare": "compare",
     "eject": "cards",
     "evaluate": "evaluation",
+    "fills_spans": "filling",
     "get": "data",
     "guesses": "looking",
     "heads_in_words": "looking",
     "listing": "data",
+    "need_classifier": "encoders",
     "load": "loading",
     "need_translator": "translation",
     "test_split": "evaluation",
@@ -69,10 +73,12 @@ __all__ = [
     "compare",
     "eject",
     "evaluate",
+    "fills_spans",
     "get",
     "guesses",
     "heads_in_words",
     "listing",
+    "need_classifier",
     "load",
     "need_translator",
     "test_split",

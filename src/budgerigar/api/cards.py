@@ -6,6 +6,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+from budgerigar.api.imported_card import hugging_face_card
 from budgerigar.errors import UserError
 from budgerigar.models.card import Card, paper_card
 from budgerigar.models.card import card as card_of
@@ -13,6 +14,7 @@ from budgerigar.models.card import card as card_of
 ASSUMED = {"character": 65, "symbols": 65, "byte": 256}  # vocabularies of recipes, else GPT-2's
 GPT2_VOCABULARY = 50257
 PAIRS_VOCABULARY = 8000  # what small corpora of pairs get
+WORDS_VOCABULARY = 4000  # of some thousand short texts to classify
 
 
 def card(thing: str | Path, vocab_size: int | None = None) -> Card:
@@ -48,10 +50,13 @@ def _unknown(name: str, known: list[str]) -> str:
 
 
 def _run_card(name: str) -> Card:
+    from budgerigar.formats.hugging_face import is_hugging_face
     from budgerigar.formats.metrics import read_metrics
     from budgerigar.formats.run import RunFolder, resolve_run
     from budgerigar.models.configs import config_from_dict
 
+    if is_hugging_face(resolve_run(name)):
+        return hugging_face_card(resolve_run(name))
     run = RunFolder.open(resolve_run(name))
     settings = run.config()
     text = settings.get("text") or {}
@@ -63,14 +68,21 @@ def _run_card(name: str) -> Card:
     }
     if text.get("pairs"):
         training |= _pairs_facts(text)
+    if text.get("classes"):
+        training |= {"texts": text.get("n_documents"), "classes": ", ".join(text["classes"])}
     if measured:
         best = min(measured, key=lambda row: float(row["loss"]))
         if settings["kind"] == "word-vectors":
             training["validation_nats_per_pair"] = round(float(measured[-1]["loss"]), 4)
         else:
-            training["validation_nats_per_token"] = round(float(best["loss"]), 4)
-            training["validation_bits_per_byte"] = round(float(best["bits_per_byte"]), 4)
+            unit = str(best.get("unit", "nats per token")).replace(" ", "_")
+            training[f"validation_{unit}"] = round(float(best["loss"]), 4)
+            if "bits_per_byte" in best:
+                training["validation_bits_per_byte"] = round(float(best["bits_per_byte"]), 4)
             training["at_step"] = best["step"]
+        right = [float(row["accuracy"]) for row in measured if "accuracy" in row]
+        if right:
+            training["validation_accuracy"] = round(max(right), 4)
         scores = [float(row["bleu"]) for row in measured if row.get("bleu") is not None]
         if scores:
             training["validation_bleu_greedy_in_passing"] = round(max(scores), 2)
@@ -97,8 +109,11 @@ def _recipe_card(name: str, vocab_size: int | None) -> Card:
     recipe = load_recipe(name)
     text = recipe.text
     usual = PAIRS_VOCABULARY if recipe.reads_pairs else GPT2_VOCABULARY
+    usual = WORDS_VOCABULARY if recipe.objective == "classification" else usual
     size = vocab_size or text.vocab_size or ASSUMED.get(text.tokenizer, usual)
     changes: dict[str, Any] = {}
+    if recipe.objective == "classification":
+        changes["n_classes"] = 2
     if recipe.reads_pairs and text.vocabulary == "separate":
         changes["source_vocab_size"] = text.source_vocab_size or size
     notes = (
@@ -111,7 +126,9 @@ def _recipe_card(name: str, vocab_size: int | None) -> Card:
     if recipe.kind == "word-vectors":
         used = ("epochs", "learning_rate")
         return _with_training(found, {name: getattr(recipe.training, name) for name in used})
-    batch = "batch_tokens" if recipe.reads_pairs else "batch_size"
+    batch = "batch_size"
+    if recipe.reads_pairs or recipe.objective == "span-corruption":
+        batch = "batch_tokens"
     names = ("steps", "minutes", "optimizer", batch, "learning_rate")
     return _with_training(found, {name: getattr(recipe.training, name) for name in names})
 

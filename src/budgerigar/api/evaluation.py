@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from budgerigar.api.filling import fills_spans
 from budgerigar.api.translation import need_translator, translations
 from budgerigar.errors import UserError
 
@@ -35,7 +36,8 @@ def evaluate(
     from budgerigar.api.model import Model
 
     model = run if isinstance(run, Model) else load(run)
-    if file is None and model.translates:
+    pairs = any(settings.get(name) for name in ("source", "target", "pairs"))
+    if file is None and model.translates and (pairs or not fills_spans(model)):
         return model.evaluate_translations(**settings)
     return model.evaluate(file, **settings)
 
@@ -73,6 +75,8 @@ def evaluate_model(
     Raises:
         UserError: the run's own text is no longer what it was trained on, or a file is unusable.
     """
+    if fills_spans(model) and not files:
+        return _span_losses(model, file, encoding)
     if not model.translates:
         if files:
             need_translator(model, "be evaluated on sentence pairs")
@@ -89,9 +93,19 @@ def evaluate_model(
     return _pair_losses(model, list(_sentences(model, files, encoding)[0]))
 
 
+def _span_losses(model: Model, file: str | Path | None, encoding: str | None) -> Any:
+    """Losses of the spans of a text, each hidden once."""
+    from budgerigar.api.encoders import recipe_of
+    from budgerigar.training.fill_in import fill_in_loss
+
+    store = text_store(model, file, encoding)
+    recipe = recipe_of(model, "span-corruption")
+    return fill_in_loss(recipe, model.network, store, model.tokenizer)
+
+
 def text_store(model: Model, file: str | Path | None, encoding: str | None = None) -> Any:
     """The tokens of a text: `file`, or the run's validation text."""
-    return _file_store(model, Path(file), encoding) if file else _validation(model).validation
+    return _file_store(model, Path(file), encoding) if file else validation_corpus(model).validation
 
 
 def _pair_losses(model: Model, pairs: list[tuple[str, str]]) -> Evaluation:
@@ -118,7 +132,7 @@ def _sentences(
         from budgerigar.text.pair_files import iter_file_pairs
 
         return list(iter_file_pairs(files, encoding, keep_blanks=True)), str(files)
-    held_out = _validation(model).validation
+    held_out = validation_corpus(model).validation
     reader = model.source_tokenizer or model.tokenizer
     pairs = [
         (reader.decode(source.tolist()), model.tokenizer.decode(target.tolist()))
@@ -211,7 +225,7 @@ def evaluate_translations(
     return TranslationEvaluation(on, loss, scores, texts, len(scored), n_blank, seconds, options)
 
 
-def _validation(model: Model) -> Any:
+def validation_corpus(model: Model) -> Any:
     """The run's corpus, checked to be the one it was trained on."""
     from budgerigar.training.corpora import corpus_of_run, what_changed
     from budgerigar.training.recipe import recipe_from_dict

@@ -39,6 +39,7 @@ from budgerigar.generation.streaming import generate_texts, stream_text
 if TYPE_CHECKING:
     from budgerigar.api.evaluation import TranslationEvaluation
     from budgerigar.evaluation.evaluate import Evaluation
+    from budgerigar.generation.fill import Filled
     from budgerigar.generation.translation import Translation
     from budgerigar.inspection.alignment_errors import HeadAlignments
     from budgerigar.inspection.reach import Reach
@@ -180,6 +181,12 @@ class Model:
                 )
         chosen = translation_options(options)
         return list(translations(self, [given], prefix=prefix, options=chosen, total=len(given)))
+
+    def fill(self, text: str, top_k: int = 5) -> Filled:
+        """`text` with its gaps, each written `[MASK]`, filled in; see `generation.fill`."""
+        from budgerigar.api.filling import fill
+
+        return fill(self, text, top_k)
 
     # -- numbers -----------------------------------------------------------------------------------
     def encode(self, text: str) -> list[int]:

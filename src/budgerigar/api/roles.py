@@ -12,8 +12,10 @@ if TYPE_CHECKING:
 
 def need_vectors(model: Model, verb: str) -> NoReturn:
     """`UserError`: the model has no word vectors; `verb` is what was asked for."""
+    verbs = f"{'translate' if model.translates else 'generate'}, evaluate, look"
+    verbs = getattr(model, "verbs", verbs)
     raise UserError(
         f"{model.name} holds no word vectors, so it cannot {verb}. `budgie train FILE --recipe "
         f"word-vectors` makes them. What this one can: "
-        f"{'translate' if model.translates else 'generate'}, evaluate, look."
+        f"{verbs}."
     )

@@ -22,6 +22,9 @@ class Score:
     """(piece, nats, rank) of each scored token; rank 1 is the model's first guess"""
     unscored: str = ""
     """the text before the first scored token: a model without documents needs one to start from"""
+    pseudo: bool = False
+    """each token was told from both sides (an encoder's pseudo-log-likelihood): not comparable with a
+    score from left to right"""
 
     @property
     def nats_per_token(self) -> float:

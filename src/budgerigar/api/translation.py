@@ -31,10 +31,12 @@ def need_translator(model: Model, verb: str = "translate") -> None:
     if getattr(model, "role", "text") == "vectors":
         model.translate("")  # says what word vectors can
     if not translates(model.network):
+        does = getattr(model, "does", "continues a text")
         raise UserError(
-            f"{model.name} is {_role(model)}: it continues a text and reads no source, so it cannot "
+            f"{model.name} is {_role(model)}: it {does} and reads no source, so it cannot "
             f"{verb}. Encoder-decoders (Transformer or RNN) translate; `budgie train --source a.de "
-            "--target a.en` makes one. What this one can: generate, evaluate, look."
+            "--target a.en` makes one. What this one can: "
+            f"{getattr(model, 'verbs', 'generate, evaluate, look')}."
         )
 
 
@@ -53,7 +55,8 @@ def _role(model: Model) -> str:
 
     kind = kind_of(model.config)
     if kind == "transformer":
-        return f"a {model.config.assembly} Transformer"
+        article = "a" if model.config.assembly == "decoder-only" else "an"
+        return f"{article} {model.config.assembly} Transformer"
     return "an n-gram" if kind == "ngram" else f"a {kind} model"
 
 

@@ -17,9 +17,19 @@ if TYPE_CHECKING:
 
 def model_of(loaded: Any, settings: dict[str, Any], recipe: dict[str, Any] | None) -> Model:
     """The `Model` of a loaded folder or of a run that ended, by the role of its kind."""
-    kind = WordVectorModel if settings.get("kind") == "word-vectors" else Model
+    kind = _kind_of(loaded.network, settings)
     source = getattr(loaded, "source_tokenizer", None)
     return kind(loaded.network, loaded.tokenizer, settings, recipe, loaded.folder, source)
+
+
+def _kind_of(network: Any, settings: dict[str, Any]) -> type[Model]:
+    if settings.get("kind") == "word-vectors":
+        return WordVectorModel
+    if getattr(network.config, "assembly", None) != "encoder-only":
+        return Model
+    from budgerigar.api.encoders import ClassifierModel, EncoderModel
+
+    return ClassifierModel if network.config.n_classes else EncoderModel
 
 
 def _refused(verb: str) -> Callable[..., Any]:
@@ -48,6 +58,7 @@ class WordVectorModel(Model):
     edited = _refused("be edited")
     translate = _refused("translate")
     translations = _refused("translate")
+    fill = _refused("fill in words")
     evaluate_translations = _refused("translate")
     alignment_errors = _refused("align words")
     without_source = _refused("translate")

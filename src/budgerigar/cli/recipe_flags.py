@@ -38,8 +38,8 @@ def pair_files(options: argparse.Namespace) -> dict[str, list[str]]:
     return {name: getattr(options, name) for name in PAIR_FILES if getattr(options, name)}
 
 
-def check_pairs(options: argparse.Namespace, files: list[str]) -> None:
-    """A source needs its target, and sentence pairs go with no plain text."""
+def check_pairs(options: argparse.Namespace) -> None:
+    """A source needs its target."""
     for start in ("", "validation_"):
         source, target = (getattr(options, start + side) for side in ("source", "target"))
         if bool(source) == bool(target):
@@ -50,11 +50,6 @@ def check_pairs(options: argparse.Namespace, files: list[str]) -> None:
             f"{flag}{named} needs {flag}{missing} beside it: line n of one is the translation of "
             "line n of the other. For both in one file there is "
             f"{flag}pairs"
-        )
-    if files and pair_files(options):
-        raise UserError(
-            f"{files[0]} is a plain text, --source, --target and --pairs are sentences to "
-            "translate: give one or the other"
         )
 
 

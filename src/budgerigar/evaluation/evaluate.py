@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -58,6 +58,8 @@ class Evaluation:
     """their part of `nats`"""
     bleu: float | None = None
     """of greedy translations, where pairs were evaluated during training"""
+
+    unit: ClassVar[str] = "nats per token"
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""

@@ -64,3 +64,20 @@ class View:
     def blind_rows(self) -> bool:
         """Whether a query may exist that sees nothing at all: only padding can bring that about."""
         return self.key_valid is not None
+
+
+def valid_places(tokens: Tensor, lengths: Tensor | None) -> Tensor | None:
+    """(B,T) boolean: which tokens are real."""
+    if lengths is None:
+        return None
+    return torch.arange(tokens.shape[1], device=tokens.device)[None] < lengths[:, None]
+
+
+def view_of_memory(
+    positions: Tensor, memories: list[tuple[Tensor, Tensor]], valid: Tensor | None
+) -> View | None:
+    """Every target position sees every real source position; None for a model without a source."""
+    if not memories:
+        return None
+    keys = torch.arange(memories[0][0].shape[2], device=positions.device)[None]
+    return View(positions, keys, causal=False, sees_all=valid is None, key_valid=valid)

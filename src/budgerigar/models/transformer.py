@@ -19,7 +19,7 @@ from budgerigar.layers.initialisation import initialise
 from budgerigar.layers.linear import Linear
 from budgerigar.layers.rolling import roll_state
 from budgerigar.layers.taps import Taps, tap
-from budgerigar.layers.visibility import View
+from budgerigar.layers.visibility import View, valid_places, view_of_memory
 from budgerigar.models.base import Network
 
 
@@ -100,7 +100,7 @@ class Transformer(Network):
         only: Tensor | None = None,
         taps: Taps | None = None,
     ) -> Tensor:
-        """Logits (B,T,V) in float32 of tokens (B,T); with `only` (B,T) bool those at its N places, (N,V).
+        """Logits (B,T,V) in float32 of tokens (B,T); `only` (B,T) bool: at its N places alone, (N,V).
 
         `document_ids` (B,T): attention stays within equal ids; `positions` (B,T) then restart with
         each document. An encoder-decoder reads `source` (B,S); an encoder-only model looks both ways,
@@ -120,7 +120,7 @@ class Transformer(Network):
         memories, memory_view = None, None
         if self.encoder is not None:
             memories, valid = self._remember(source, source_lengths, taps)
-            memory_view = _memory_view(positions, memories, valid)
+            memory_view = view_of_memory(positions, memories, valid)
         view = View(
             positions,
             positions,
@@ -141,7 +141,7 @@ class Transformer(Network):
         mask_id: int | None = None,
         **inputs: Tensor | None,
     ) -> Tensor:
-        """Fill in: logits (N,V) at the N places of tokens (B,T) that `mask` (B,T) bool marks, row by row.
+        """Fill in: logits (N,V) at the N places of tokens (B,T) that `mask` (B,T) bool marks.
 
         `mask_id` is put there first; without it what stands there is read, so let it be the mask.
         `inputs`: as of `forward`.
@@ -174,7 +174,7 @@ class Transformer(Network):
             positions,
             causal=False,
             sees_all=lengths is None and document_ids is None,
-            key_valid=_valid(tokens, lengths),
+            key_valid=valid_places(tokens, lengths),
             query_documents=document_ids,
             key_documents=document_ids,
         )
@@ -210,7 +210,7 @@ class Transformer(Network):
             positions,
             causal=False,
             sees_all=source_lengths is None,
-            key_valid=_valid(source, source_lengths),
+            key_valid=valid_places(source, source_lengths),
         )
         x = tap(taps, "encoder.embedding", embedding(source, positions))
         return self.encoder(x, view, positions, taps=taps)
@@ -231,7 +231,7 @@ class Transformer(Network):
         if self.training and self.config.dropout_source:
             seen = torch.rand(len(source), device=source.device) >= self.config.dropout_source
             memories = [(key, value * seen[:, None, None, None]) for key, value in memories]
-        return memories, _valid(source, source_lengths)
+        return memories, valid_places(source, source_lengths)
 
     # -- step by step ------------------------------------------------------------------------------
     def start(
@@ -277,7 +277,7 @@ class Transformer(Network):
             view,
             positions,
             memories=state.cross or None,
-            memory_view=_memory_view(positions, state.cross, state.source_valid),
+            memory_view=view_of_memory(positions, state.cross, state.source_valid),
             caches=state.layers,
             slots=slots,
             taps=taps,
@@ -314,7 +314,7 @@ class Transformer(Network):
             view,
             position,
             memories=state.cross or None,
-            memory_view=_memory_view(position, state.cross, state.source_valid),
+            memory_view=view_of_memory(position, state.cross, state.source_valid),
             caches=state.layers,
             slots=state.longest,
             taps=taps,
@@ -374,23 +374,6 @@ class Transformer(Network):
         # a new query and the window - 1 before it; never the whole context, or nothing is freed
         keep = min(max(windows) - 1, (self.context_length - self.config.sink_tokens) // 2)
         return roll_state(state, self.decoder, self.config.sink_tokens, keep)
-
-
-def _valid(tokens: Tensor, lengths: Tensor | None) -> Tensor | None:
-    """(B,T) boolean: which tokens are real."""
-    if lengths is None:
-        return None
-    return torch.arange(tokens.shape[1], device=tokens.device)[None] < lengths[:, None]
-
-
-def _memory_view(
-    positions: Tensor, memories: list[tuple[Tensor, Tensor]], valid: Tensor | None
-) -> View | None:
-    """Every target position sees every real source position; None for a model without a source."""
-    if not memories:
-        return None
-    keys = torch.arange(memories[0][0].shape[2], device=positions.device)[None]
-    return View(positions, keys, causal=False, sees_all=valid is None, key_valid=valid)
 
 
 def _advance(state: TransformerState, width: int, lengths: Tensor | None) -> None:

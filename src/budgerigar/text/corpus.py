@@ -57,14 +57,16 @@ def prepare(
     encoding: str | None = None,
     seed: int = 0,
     cache: str | Path | None = None,
+    specials: Sequence[str] = (),
 ) -> Corpus:
     """Prepare text files (or folders of them) for training, in constant memory.
 
     tokenizer: a kind (see `tokenizers`), "auto", or one that is trained already; it is trained on
     the training part only. documents: one of `documents.HOWS`, or "auto", which proposes one.
     validation: files to validate with, else the last `validation_fraction` of the text is held
-    out. encoding: of all files. cache: where to keep what is prepared. Raises `UserError` for
-    anything about files or settings that the user can mend, a text of fewer than two tokens too.
+    out. encoding: of all files. cache: where to keep what is prepared. specials: special tokens that
+    a tokenizer trained here has beside `<end>`. Raises `UserError` for anything about files or
+    settings that the user can mend, a text of fewer than two tokens too.
     """
     if not 0 < validation_fraction < 1:
         raise UserError(f"validation_fraction {validation_fraction}: a number between 0 and 1.")
@@ -80,7 +82,7 @@ def prepare(
     if given:
         trained = given
     else:
-        trained, note = _tokenizer(plan, folder, str(tokenizer), vocab_size, seed)
+        trained, note = _tokenizer(plan, folder, str(tokenizer), vocab_size, seed, specials)
     stores = _stores(plan, folder, trained)
     about = json.loads((stores / "about.json").read_text(encoding="utf-8"))
     train = TokenStore.open(stores / "train.tokens")
@@ -109,6 +111,7 @@ def prepare_documents(
     vocab_size: int | None = None,
     seed: int = 0,
     source: str = "generated",
+    specials: Sequence[str] = (),
 ) -> Corpus:
     """A corpus of documents that are at hand (generated text), held in memory; as `prepare`.
 
@@ -121,7 +124,7 @@ def prepare_documents(
     if given is None:
         check_kind(str(tokenizer))
         sample = draw_sample(train, SAMPLE_BYTES, seed)
-        trained, note = _train(sample, str(tokenizer), vocab_size, end=True)
+        trained, note = _train(sample, str(tokenizer), vocab_size, True, specials)
     elif given.end_id is None:
         raise UserError("the given tokenizer has no <end>, which documents need.")
     else:
@@ -159,10 +162,11 @@ def _as_given(given: Tokenizer, train: TokenStore) -> str:
 
 
 def _tokenizer(
-    plan: Plan, cache: Path, kind: str, vocab_size: int | None, seed: int
+    plan: Plan, cache: Path, kind: str, vocab_size: int | None, seed: int, specials: Sequence[str]
 ) -> tuple[Tokenizer, str]:
     """(tokenizer trained on the training part, what was decided), from the cache if it is there."""
-    folder = cache / "tokenizers" / plan.key("tokenizer", kind, vocab_size, seed)
+    asked = ("tokenizer", kind, vocab_size, seed, *specials)
+    folder = cache / "tokenizers" / plan.key(*asked)
     if not folder.is_dir():
         texts = (
             piece.text for is_held_out, piece in plan.sides("sampling the text", plan.holdout)
@@ -170,7 +174,7 @@ def _tokenizer(
         )  # fmt: skip
         sample = draw_sample(texts, SAMPLE_BYTES, seed)
         with progress.track("training the tokenizer"):
-            trained, note = _train(sample, kind, vocab_size, plan.with_documents)
+            trained, note = _train(sample, kind, vocab_size, plan.with_documents, specials)
         with building(folder) as aside:
             trained.save(aside)
             (aside / "note.txt").write_text(note, encoding="utf-8")
@@ -178,11 +182,13 @@ def _tokenizer(
     return Tokenizer.load(folder), (folder / "note.txt").read_text(encoding="utf-8")
 
 
-def _train(sample: Sample, kind: str, vocab_size: int | None, end: bool) -> tuple[Tokenizer, str]:
+def _train(
+    sample: Sample, kind: str, vocab_size: int | None, end: bool, specials: Sequence[str]
+) -> tuple[Tokenizer, str]:
     why = "as asked"
     if kind == "auto":
         kind, why = choose_kind(sample)
-    tokenizer = build_tokenizer(sample, kind, vocab_size, end)
+    tokenizer = build_tokenizer(sample, kind, vocab_size, end, specials)
     return tokenizer, f"tokenizer: {kind}, {tokenizer.vocab_size:,} pieces, {why}"
 
 

@@ -32,13 +32,15 @@ class PairFiles:
     the other. pairs: tab-separated files (or JSON lines, by the name's ending .jsonl, .ndjson or
     .json) that hold both sides. columns: which columns of a table (numbers from 1, or names in
     its first row) or which keys of a record are source and target; None: columns 1 and 2, keys
-    "source" and "target". A single path will do where there is one.
+    "source" and "target". prefix: a third column or key, whose words begin the source ("reverse: …"):
+    the task. A single path will do where there is one.
     """
 
     source: tuple[Path, ...] = ()
     target: tuple[Path, ...] = ()
     pairs: tuple[Path, ...] = ()
     columns: tuple[str, str] | None = None
+    prefix: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("source", "target", "pairs"):
@@ -190,7 +192,18 @@ def _all_rows(
     for path in files.pairs:
         lines = iter_lines(path, encoding, advance)
         read = json_rows if holds_records(path) else table_rows
-        yield path.name, read(lines, str(path), files.columns, counts.add)
+        rows = read(lines, str(path), files.columns, counts.add)
+        if files.prefix is not None and files.columns is not None:
+            both = (files.prefix, files.columns[1])
+            tasks = read(iter_lines(path, encoding), str(path), both, lambda *_: None)
+            rows = _with_tasks(rows, tasks)
+        yield path.name, rows
+
+
+def _with_tasks(rows: Iterable[Row], tasks: Iterable[Row]) -> Iterator[Row]:
+    """The rows with their task before the source."""
+    for (number, source, target), (_, task, _) in zip(rows, tasks, strict=True):
+        yield number, f"{task}: {source}" if task.strip() else source, target
 
 
 def _parallel_rows(

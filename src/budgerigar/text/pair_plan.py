@@ -239,7 +239,8 @@ def _shape_of(part: PairFiles | Pairs | None) -> list[Any]:
     if not isinstance(part, PairFiles):
         return []
     records = [number for number, path in enumerate(part.pairs) if holds_records(path)]
-    return [len(part.source), len(part.pairs), part.columns, *([records] if records else [])]
+    shape = [len(part.source), len(part.pairs), part.columns, *([records] if records else [])]
+    return shape if part.prefix is None else [*shape, part.prefix]
 
 
 def _read_as(plan: PairPlan) -> str:

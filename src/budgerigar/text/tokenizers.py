@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -87,20 +87,27 @@ def choose_kind(sample: Sample) -> tuple[str, str]:
 
 
 def build_tokenizer(
-    sample: Sample, kind: str, vocab_size: int | None = None, end: bool = False
+    sample: Sample,
+    kind: str,
+    vocab_size: int | None = None,
+    end: bool = False,
+    specials: Sequence[str] = (),
 ) -> Tokenizer:
-    """Train kind `kind` on `sample`; as `train_tokenizer`, but nothing is marked never seen."""
+    """Train kind `kind` on `sample`; as `train_tokenizer`, but nothing is marked never seen.
+
+    specials: further special tokens beside `<end>`, which no text leads to; they count as pieces.
+    """
     check_kind(kind)
-    room = None if vocab_size is None else vocab_size - end
+    names = list(dict.fromkeys([*([END] if end else []), *specials]))
+    room = None if vocab_size is None else vocab_size - len(names)
     least = _LEAST[kind]
     if room is not None and room < least:
         raise UserError(
             f"--vocab-size {vocab_size} is too small: a tokenizer of kind {kind} needs at least "
-            f"{least + end}, because it has a piece for each byte."
+            f"{least + len(names)}, because it has a piece for each byte."
         )
     backend = _BUILDERS[kind](sample, room)
-    if end:
-        backend.add_special_tokens([AddedToken(END, special=True, normalized=False)])
+    backend.add_special_tokens([AddedToken(n, special=True, normalized=False) for n in names])
     return Tokenizer(kind, backend)
 
 

@@ -7,6 +7,7 @@ spell a rare word byte by byte are none. Of other tokenizers each piece is by it
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 
 import numpy as np
@@ -50,6 +51,45 @@ def continuations(tokenizer: Tokenizer) -> np.ndarray:
         vocabulary = tokenizer.backend.get_vocab(with_added_tokens=False)
         marks[[i for piece, i in vocabulary.items() if piece.startswith(CONTINUATION)]] = True
     return marks
+
+
+def word_edges(tokenizer: Tokenizer) -> tuple[np.ndarray, np.ndarray]:
+    """bool (V,), twice: pieces that may go on with a word before them, and that a word may go on after.
+
+    Two neighbours are of one word where the first is one of the latter and the second one of the
+    former: letters and digits side by side, and parts of a character. Chinese characters and the like
+    are words by themselves, special tokens none. A vocabulary that marks what goes on inside a word
+    (BERT's "##ing") is believed.
+    """
+    special = set(tokenizer.special_ids.values())
+    vocabulary = tokenizer.backend.get_vocab(with_added_tokens=True)
+    begins, ends = (np.zeros(tokenizer.vocab_size, dtype=bool) for _ in range(2))
+    if any(piece.startswith(INSIDE) for piece in vocabulary):
+        begins[[i for piece, i in vocabulary.items() if piece.startswith(INSIDE)]] = True
+        ends[:] = True
+        ends[list(special)] = False
+        return begins, ends
+    for token in range(tokenizer.vocab_size):
+        text = tokenizer.token_bytes(token).decode(errors="surrogateescape")
+        if text and token not in special:
+            begins[token], ends[token] = _in_word(text[0]), _in_word(text[-1])
+    return begins, ends
+
+
+INSIDE = "##"  # WordPiece's mark (Wu et al. 2016; BERT)
+
+
+def _in_word(character: str) -> bool:
+    """Whether it can be joined to a neighbour: a letter, mark or digit, or part of a character."""
+    if "\udc80" <= character <= "\udcff":  # a byte that is no character by itself
+        return True
+    return unicodedata.category(character)[0] in "LMN" and not _alone(character)
+
+
+def _alone(character: str) -> bool:
+    """A sign that is written without spaces and mostly means something by itself."""
+    name = unicodedata.name(character, "")
+    return name.startswith(("CJK", "HIRAGANA", "KATAKANA"))
 
 
 def whole_words(tokens: np.ndarray, tokenizer: Tokenizer) -> np.ndarray:

@@ -9,6 +9,13 @@ from typing import Any
 from budgerigar.errors import UserError
 from budgerigar.layers.config import TransformerConfig
 from budgerigar.training.given import Given
+from budgerigar.training.objectives import (
+    CLASSIFICATION,
+    MASKED_WORDS,
+    NEXT_TOKEN,
+    PAIRS,
+    SPAN_CORRUPTION,
+)
 from budgerigar.training.recipe import Recipe, TrainingRecipe
 
 # Settings that matter only beside another one: (names, that setting, its values, in words).
@@ -52,12 +59,14 @@ BY_VECTORS = ("epochs", "minutes", "learning_rate", "min_learning_rate", "seed",
 def refuse_untrainable(recipe: Recipe, given: Given | None = None) -> None:
     """Raise a `UserError` for a model that cannot learn from what it is given."""
     given = given or Given()
+    if recipe.objective in (SPAN_CORRUPTION, CLASSIFICATION):
+        return  # what these read is looked at where it is read
     if recipe.reads_pairs:
         if given.text_files:
             raise UserError(
                 f"{given.text_files[0]} is one text, and an encoder-decoder learns from sentence "
                 "pairs. Give --source FILE and --target FILE, or --pairs FILE; a decoder-only model "
-                "learns from a text."
+                "learns from a text, and one that fills in spans from both (--recipe t5-tiny)."
             )
         return
     if given.has_pairs:
@@ -65,12 +74,6 @@ def refuse_untrainable(recipe: Recipe, given: Given | None = None) -> None:
             f"Sentence pairs are for a model that reads a source and writes a target, and this one "
             f"is {_one_of_text(recipe)}. Leave --recipe out for a planned one, "
             "or choose an encoder-decoder (--recipe multi30k, --assembly encoder-decoder)."
-        )
-    assembly = recipe.model.get("assembly", "decoder-only")
-    if assembly != "decoder-only":
-        raise UserError(
-            f"A model of assembly {assembly} cannot be trained on a plain text, where each token "
-            "is predicted from those before it. Leave --assembly out: decoder-only can."
         )
 
 
@@ -104,9 +107,33 @@ def without_effect(recipe: Recipe, given: Iterable[str], has_files: bool) -> lis
         return remarks
     if "epochs" in names:
         remarks.append(_remark("epochs", "word vectors; this model counts --steps or --minutes"))
-    others, words = (TEXTS_ONLY, "running text") if recipe.reads_pairs else (PAIRS_ONLY, "pairs")
-    remarks += [_remark(name, words) for name in others.split() if name in names]
+    for others, words in _ELSEWHERE.get(recipe.objective, ()):
+        remarks += [_remark(name, words) for name in others.split() if name in names]
     return remarks
+
+
+_PAIRS = (PAIRS_ONLY, "pairs")
+_HIDING = ("mask_share", "masked words and corrupted spans")
+_MASKING = ("whole_words", "masked words")
+_SPANS = ("span_length task_share", "corrupted spans")
+_CLASSES = ("pooling", "classification")
+_WINDOWS = ("window_length window_order reset_share documents evaluation_tokens sample_tokens",
+            "running text")  # fmt: skip
+# Objective -> settings without effect there, and what they are for.
+_ELSEWHERE = {
+    NEXT_TOKEN: (_PAIRS, _HIDING, _MASKING, _SPANS, _CLASSES),
+    PAIRS: ((TEXTS_ONLY, "running text"), _HIDING, _MASKING, _SPANS, _CLASSES),
+    MASKED_WORDS: (_PAIRS, _SPANS, _CLASSES, ("sample_tokens", "models that continue a text")),
+    SPAN_CORRUPTION: (
+        _MASKING, _CLASSES, ("batch_size window_order reset_share sample_tokens", "next tokens"),
+        (" ".join(n for n in PAIRS_ONLY.split() if n not in ("columns", "lowercase", "batch_tokens")),
+         "pairs"),
+    ),
+    CLASSIFICATION: (
+        _WINDOWS, _HIDING, _MASKING, _SPANS,
+        (" ".join(n for n in PAIRS_ONLY.split() if n not in ("columns", "best_by")), "pairs"),
+    ),
+}  # fmt: skip
 
 
 def _remark(name: str, words: str) -> str:

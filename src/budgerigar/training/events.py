@@ -40,7 +40,7 @@ class EvaluationEvent:
     step: int
     total_steps: int
     loss: float
-    bits_per_byte: float
+    bits_per_byte: float | None
     is_best: bool
     baselines: dict[str, float]
     training_seconds: float

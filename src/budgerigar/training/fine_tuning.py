@@ -7,11 +7,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from budgerigar import progress
 from budgerigar.errors import UserError
 from budgerigar.formats.run import Loaded, load_model
-from budgerigar.training.plan_parts import shape_of
-from budgerigar.training.recipe import Recipe, flat, reads_pairs, settings_of
+from budgerigar.models.configs import config_to_dict
+from budgerigar.text.fill_in_tokens import need_mask, need_sentinels
+from budgerigar.training.classifying import class_settings
+from budgerigar.training.objectives import CLASSIFICATION, MASKED_WORDS, SPAN_CORRUPTION
+from budgerigar.training.recipe import FROM_TEXT, Recipe, flat, reads_pairs, settings_of
 
 
 def load_base(path: Path, settings: Mapping[str, Any]) -> Loaded:
@@ -29,6 +34,8 @@ def load_base(path: Path, settings: Mapping[str, Any]) -> Loaded:
         )
     kept = dict.fromkeys(settings_of(base.config["kind"])) | dict(base.config["model"])
     kept |= _vocabulary_of(base)
+    if flat(settings).get("objective") == CLASSIFICATION:
+        kept.pop("pooling", None)  # the head that uses it is new
     clash = [n for n, v in flat(settings).items() if n in kept and v not in (kept[n], "auto")]
     if clash:
         raise UserError(
@@ -57,13 +64,16 @@ def check_fits(base: Loaded, recipe: Recipe) -> None:
     Raises:
         UserError: one reads pairs and the other does not, or they translate between other languages.
     """
-    if reads_pairs(base.config["model"]) != recipe.reads_pairs:
-        kinds = ("a text, from left to right", "sentence pairs, a source and a target")
-        ours, theirs = (kinds[recipe.reads_pairs], kinds[not recipe.reads_pairs])
+    model = base.config["model"]
+    two_sides = reads_pairs(recipe.model)
+    if reads_pairs(model) != two_sides:
+        kinds = ("one text at a time", "sentence pairs, a source and a target")
+        ours, theirs = (kinds[two_sides], kinds[not two_sides])
         raise UserError(
             f"{base.folder} learnt from {theirs}; what was asked for learns from {ours}. The weights "
             "of one are of no use to the other: train a new model, or start from a run of its kind."
         )
+    _check_assembly(base, recipe)
     if recipe.kind != base.config["kind"]:
         raise UserError(
             f"{base.folder} is of kind {base.config['kind']}, and the recipe is for {recipe.kind}: "
@@ -71,6 +81,28 @@ def check_fits(base: Loaded, recipe: Recipe) -> None:
         )
     if recipe.reads_pairs:
         _check_languages(base, recipe.text)
+
+
+def _check_assembly(base: Loaded, recipe: Recipe) -> None:
+    """An encoder and a decoder read differently, and without an output layer nothing is filled in."""
+    model = base.config["model"]
+    if base.config["kind"] == "transformer" == recipe.kind:
+        had, asked = (str(m.get("assembly", "decoder-only")) for m in (model, recipe.model))
+        if had != asked:
+            raise UserError(
+                f"{base.folder} is {had}, and {recipe.objective} is for {asked}: the weights of one "
+                "are of no use to the other. `budgie train FILE --recipe bert-tiny` makes an encoder."
+            )
+    if recipe.objective == MASKED_WORDS and model.get("token_head") is False:
+        raise UserError(
+            f"{base.folder} has no output layer over its vocabulary, so it cannot learn to fill in "
+            "words. It can learn to tell classes: budgie train FILE.tsv --classify --from "
+            f"{base.folder}"
+        )
+    if recipe.objective == MASKED_WORDS:
+        need_mask(base.tokenizer)
+    if recipe.objective == SPAN_CORRUPTION:
+        need_sentinels(base.tokenizer)
 
 
 def _check_languages(base: Loaded, found: Any) -> None:
@@ -106,8 +138,35 @@ def continue_from(recipe: Recipe, corpus: Any, base: Loaded) -> tuple[Recipe, An
             f"The corpus was prepared with another tokenizer than that of {base.folder}, whose "
             "weights mean its own vocabulary. Give the files, and they are read with that one."
         )
+    network, new = base.network, ""
+    if recipe.objective == CLASSIFICATION:
+        network = with_class_head(recipe, corpus, base)
+        new = "; a new layer tells the classes"
     progress.note(
         f"starting from {base.folder}: weights, shape and vocabulary "
-        f"({base.tokenizer.vocab_size:,} pieces) kept; optimizer and schedule begin anew"
+        f"({base.tokenizer.vocab_size:,} pieces) kept; optimizer and schedule begin anew{new}"
     )
-    return dataclasses.replace(recipe, model=shape_of(base)), base.network.train()
+    model = {k: v for k, v in config_to_dict(network.config).items() if k not in FROM_TEXT}
+    return dataclasses.replace(recipe, model=model), network.train()
+
+
+def with_class_head(recipe: Recipe, corpus: Any, base: Loaded) -> Any:
+    """The encoder of `base` below a layer that tells the classes of `corpus`: a new one, unless `base`
+    told these classes already."""
+    from budgerigar import models
+
+    pooling = recipe.model.get("pooling", "mean")
+    config = base.network.config.replace(**class_settings(recipe, corpus), pooling=pooling)
+    network = models.build(config, seed=recipe.training.seed)
+    known = base.config.get("text", {}).get("classes") == list(corpus.classes)
+    take_weights(network, base.network, with_classes=known)
+    return network
+
+
+def take_weights(network: Any, base: Any, with_classes: bool) -> None:
+    """Give `network` the weights of `base` that it has too, the class head's only if asked."""
+    theirs = dict(base.named_parameters())
+    with torch.no_grad():
+        for name, weight in network.named_parameters():
+            if name in theirs and (with_classes or not name.startswith("class_head.")):
+                weight.copy_(theirs[name])

@@ -13,11 +13,14 @@ from torch import nn
 from budgerigar import progress
 from budgerigar.formats.metrics import append_metrics
 from budgerigar.formats.run import RunFolder, load_network, save_weights
+from budgerigar.training.classifying import class_evaluator, class_sampler
 from budgerigar.training.corpora import first_tokens, measure_baselines
 from budgerigar.training.device import Compute
 from budgerigar.training.events import untouched
+from budgerigar.training.fill_in import fill_in_evaluator, fill_in_sampler, plateau
 from budgerigar.training.loop import Loop
-from budgerigar.training.measuring import Surroundings, measures
+from budgerigar.training.measuring import Surroundings, beside_loss, measures, unit_of
+from budgerigar.training.objectives import CLASSIFICATION, FILL_IN, NEXT_TOKEN
 from budgerigar.training.recipe import Recipe
 from budgerigar.training.report import write_report
 from budgerigar.training.signals import StopRequest
@@ -39,7 +42,8 @@ def compared(recipe: Recipe, corpus: Any, context_length: int | None) -> dict[st
     lines = measure_baselines(recipe, corpus, context_length)
     if lines:
         shown = ", ".join(f"{name} {loss:.3f}" for name, loss in lines.items())
-        progress.note(f"to compare with, nats per token: {shown}")
+        per = "text" if recipe.objective == CLASSIFICATION else "token"
+        progress.note(f"to compare with, nats per {per}: {shown}")
     return lines
 
 
@@ -54,14 +58,16 @@ def make_loop(
     lines: dict[str, float],
     callbacks: Iterable[Any],
 ) -> Loop:
-    pairs = recipe.reads_pairs
+    evaluate, sample = _eyes(recipe, corpus)
+    classes = getattr(corpus, "classes", None)
+    on_part = recipe.objective in (NEXT_TOKEN, *FILL_IN)
     around = Surroundings(
-        evaluate=pair_evaluator(recipe, corpus) if pairs else _evaluator(recipe, corpus),
-        sample=pair_sampler(recipe, corpus) if pairs else _sampler(recipe, corpus),
+        evaluate=evaluate,
+        sample=sample,
         tokenizer=corpus.tokenizer,
-        vocab_size=corpus.tokenizer.vocab_size,
+        vocab_size=len(classes) if classes else corpus.tokenizer.vocab_size,
         baselines=lines,
-        evaluated_on="" if pairs else _part_in_words(recipe, corpus),
+        evaluated_on=_part_in_words(recipe, corpus) if on_part else "",
     )
     steps = recipe.training.steps
     assert steps is not None
@@ -70,14 +76,32 @@ def make_loop(
     )
 
 
+def _eyes(recipe: Recipe, corpus: Any) -> tuple[Any, Any]:
+    """What evaluates and what samples, by the objective."""
+    if recipe.reads_pairs:
+        return pair_evaluator(recipe, corpus), pair_sampler(recipe, corpus)
+    if recipe.objective == CLASSIFICATION:
+        return class_evaluator(corpus), class_sampler(recipe, corpus)
+    if recipe.objective in FILL_IN:
+        evaluate = fill_in_evaluator(
+            recipe, corpus.validation, _part(recipe, corpus), corpus.tokenizer
+        )
+        return evaluate, fill_in_sampler(recipe, corpus)
+    return _evaluator(recipe, corpus), _sampler(recipe, corpus)
+
+
+def _part(recipe: Recipe, corpus: Any) -> Any:
+    """What is evaluated on along the way: the validation split, or its beginning."""
+    most, whole = recipe.training.evaluation_tokens, corpus.validation
+    if most is None or most >= whole.n_tokens:
+        return whole
+    return first_tokens(whole, most, corpus.tokenizer)
+
+
 def _evaluator(recipe: Recipe, corpus: Any) -> Callable[[nn.Module, bool], Any]:
     from budgerigar.evaluation import evaluate
 
-    most = recipe.training.evaluation_tokens
-    whole = corpus.validation
-    part = whole
-    if most is not None and most < whole.n_tokens:
-        part = first_tokens(whole, most, corpus.tokenizer)
+    whole, part = corpus.validation, _part(recipe, corpus)
 
     def run(network: Any, everything: bool) -> Any:
         return evaluate(network, whole if everything else part)
@@ -132,6 +156,7 @@ def run_loop(loop: Loop, recipe: Recipe, corpus: Any, folder: RunFolder) -> Trai
         "total_steps": standing.total_steps,
         "best_loss": standing.best_loss,
         "best_bleu": standing.best_bleu,
+        "best_accuracy": standing.best_accuracy,
         "best_step": standing.best_step,
         "tokens": standing.tokens,
         "training_seconds": standing.training_seconds,
@@ -160,9 +185,11 @@ def _log_final(folder: RunFolder, loop: Loop, found: Any) -> None:
     """The number of the run: its best weights over every token of the validation split."""
     entry = {"kind": "final", "step": loop.standing.best_step, **measures(found)}
     append_metrics(folder.metrics_path, entry)
-    bleu = "" if found.bleu is None else f", BLEU {found.bleu:.2f}"
+    unit = unit_of(found)
+    things = "texts" if unit == "nats per text" else "tokens"
     progress.note(
         f"the weights of step {loop.standing.best_step:,} are kept; over all {found.n_tokens:,} "
-        f"validation tokens their loss is {found.nats_per_token:.4f} nats per token, "
-        f"{found.bits_per_byte:.3f} bits per byte{bleu}"
+        f"validation {things} their loss is {found.nats_per_token:.4f} {unit}{beside_loss(found)}"
     )
+    if warning := plateau([found.nats_per_token], loop.around.baselines, unit):
+        progress.note(f"warning: {warning}")

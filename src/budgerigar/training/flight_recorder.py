@@ -137,7 +137,7 @@ def examine(
             report.first_bad = bad and f"the value {bad}"
         sizes = [(n, _largest(values[n])) for n in names]
         report.largest = sorted(sizes, key=lambda pair: -pair[1])[:10]
-        loss, row = _worst_row(values["logits"], batch.targets)
+        loss, row = _worst_row(values["logits"], batch)
         if worst is None or not loss <= worst[0]:
             worst = (loss, batch, row)
     if report.first_bad is None:
@@ -150,9 +150,11 @@ def examine(
 
 def _tokens_of(batch: MicroBatch, row: int) -> Tensor:
     """The tokens of one row, without padding; of a pair, those of its target."""
-    tokens = batch.inputs["tokens"]
+    tokens, lengths = batch.inputs["tokens"], batch.inputs.get("lengths")
     assert tokens is not None
-    return tokens[row][batch.targets[row] != IGNORED]
+    if batch.targets.dim() == 2:
+        return tokens[row][batch.targets[row] != IGNORED]
+    return tokens[row] if lengths is None else tokens[row][: int(lengths[row])]
 
 
 def _forward_values(network: nn.Module, batch: MicroBatch) -> tuple[list[str], dict[str, Tensor]]:
@@ -207,14 +209,31 @@ def _bad_gradient(network: nn.Module, micro_batches: list[MicroBatch]) -> str | 
     return bad[-1] if bad else None
 
 
-def _worst_row(logits: Tensor, targets: Tensor) -> tuple[float, int]:
+def _worst_row(logits: Tensor, batch: MicroBatch) -> tuple[float, int]:
     """(highest loss, row) of a batch; a NaN counts as the highest."""
+    targets = batch.targets
     losses = torch.nn.functional.cross_entropy(
-        logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORED, reduction="none"
-    ).view(targets.shape)
-    rows = losses.sum(-1).nan_to_num(nan=float("inf"))
+        logits.flatten(0, -2), targets.flatten(), ignore_index=IGNORED, reduction="none"
+    )
+    rows = torch.zeros(_n_rows(batch), device=losses.device)
+    rows = rows.index_add(0, _row_of_each(batch), losses).nan_to_num(nan=float("inf"))
     row = int(rows.argmax())
     return float(rows[row]), row
+
+
+def _n_rows(batch: MicroBatch) -> int:
+    tokens = batch.inputs["tokens"]
+    assert tokens is not None
+    return len(tokens)
+
+
+def _row_of_each(batch: MicroBatch) -> Tensor:
+    """The row of each target: some of a row (masked words), one of it (a class), or one a token."""
+    only, targets = batch.inputs.get("only"), batch.targets
+    if only is not None:
+        return only.nonzero()[:, 0]
+    rows = torch.arange(_n_rows(batch), device=targets.device)
+    return rows.repeat_interleave(targets.numel() // len(rows))
 
 
 def _row_text(tokens: Tensor, tokenizer: Any) -> str:

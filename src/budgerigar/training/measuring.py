@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from budgerigar.training.loop import Loop
 
 
+NATS_PER_TOKEN = "nats per token"
+
+
 @dataclass
 class Surroundings:
     """What the loop needs from outside; `evaluate` and `sample` leave the network as it was."""
@@ -75,15 +78,18 @@ def evaluate(loop: Loop, stop: StopRequest, last: bool) -> None:
 
 def _judge(standing: Standing, found: Any, settings: TrainingRecipe) -> bool:
     """Whether these weights are the best so far; `standing` then knows them by both measures."""
-    loss, bleu = found.nats_per_token, bleu_of(found)
+    loss, bleu, accuracy = found.nats_per_token, bleu_of(found), accuracy_of(found)
+    score = {"bleu": bleu, "accuracy": accuracy}.get(settings.best_by)
+    best = {"bleu": standing.best_bleu, "accuracy": standing.best_accuracy}.get(settings.best_by)
     if standing.best_loss is None:
         is_best = True
-    elif settings.best_by == "bleu" and bleu is not None and standing.best_bleu is not None:
-        is_best = (bleu, -loss) > (standing.best_bleu, -standing.best_loss)
+    elif score is not None and best is not None:
+        is_best = (score, -loss) > (best, -standing.best_loss)
     else:
         is_best = loss < standing.best_loss
     if is_best:
         standing.best_loss, standing.best_bleu, standing.best_step = loss, bleu, standing.step
+        standing.best_accuracy = accuracy
     standing.evaluations_since_best = 0 if is_best else standing.evaluations_since_best + 1
     return is_best
 
@@ -93,8 +99,25 @@ def bleu_of(found: Any) -> float | None:
     return getattr(found, "bleu", None)
 
 
+def unit_of(found: Any) -> str:
+    """What the loss of an evaluation is counted in."""
+    return str(getattr(found, "unit", NATS_PER_TOKEN))
+
+
+def accuracy_of(found: Any) -> float | None:
+    """Share of texts whose class was told right; None where no classes are told."""
+    return found.accuracy if hasattr(found, "macro_f1") else None
+
+
+def bits_of(found: Any) -> float | None:
+    """Bits per byte; None for what is no probability of a text."""
+    return getattr(found, "bits_per_byte", None)
+
+
 def best_in_words(standing: Standing, settings: TrainingRecipe) -> str:
     """The best value so far of what decides."""
+    if settings.best_by == "accuracy" and standing.best_accuracy is not None:
+        return f"{100 * standing.best_accuracy:.1f} %"
     if settings.best_by == "bleu" and standing.best_bleu is not None:
         return f"{standing.best_bleu:.2f}"
     return f"{standing.best_loss:.4f}"
@@ -105,7 +128,7 @@ def _event(loop: Loop, found: Any, is_best: bool) -> EvaluationEvent:
         step=loop.standing.step,
         total_steps=loop.standing.total_steps,
         loss=found.nats_per_token,
-        bits_per_byte=found.bits_per_byte,
+        bits_per_byte=bits_of(found),
         is_best=is_best,
         baselines=loop.around.baselines,
         training_seconds=loop.standing.training_seconds,
@@ -118,12 +141,24 @@ def _event(loop: Loop, found: Any, is_best: bool) -> EvaluationEvent:
 
 def measures(found: Any) -> dict[str, Any]:
     """What metrics.jsonl keeps of an evaluation."""
-    entry = {
-        "loss": found.nats_per_token,
-        "bits_per_byte": found.bits_per_byte,
-        "n_tokens": found.n_tokens,
-    }
-    return entry if bleu_of(found) is None else {**entry, "bleu": bleu_of(found)}
+    entry = {"loss": found.nats_per_token, "n_tokens": found.n_tokens}
+    if unit_of(found) != NATS_PER_TOKEN:
+        entry["unit"] = unit_of(found)
+    more = {"bits_per_byte": bits_of(found), "bleu": bleu_of(found), "accuracy": accuracy_of(found)}
+    more["macro_f1"] = getattr(found, "macro_f1", None)
+    return entry | {name: value for name, value in more.items() if value is not None}
+
+
+def beside_loss(found: Any) -> str:
+    """In words, what an evaluation found beside its loss."""
+    said = []
+    if (bits := bits_of(found)) is not None:
+        said.append(f"{bits:.3f} bits per byte")
+    if (bleu := bleu_of(found)) is not None:
+        said.append(f"BLEU {bleu:.2f}")
+    if (accuracy := accuracy_of(found)) is not None:
+        said.append(f"{100 * accuracy:.1f} % right, macro F1 {100 * found.macro_f1:.1f} %")
+    return "".join(f", {words}" for words in said)
 
 
 def _log(loop: Loop, found: Any, is_best: bool) -> None:
@@ -132,11 +167,10 @@ def _log(loop: Loop, found: Any, is_best: bool) -> None:
     entry["clock"] = {"training_seconds": round(standing.training_seconds, 3)}
     loop.metrics.append(entry)
     loop.metrics.flush()
-    bleu = bleu_of(found)
     progress.note(
-        f"step {standing.step:,} of {standing.total_steps:,}: loss {found.nats_per_token:.4f} "
-        f"({found.bits_per_byte:.3f} bits per byte){'' if bleu is None else f', BLEU {bleu:.2f}'}"
-        f"{loop.around.evaluated_on}{beside(found.nats_per_token, loop.around.baselines)}"
+        f"step {standing.step:,} of {standing.total_steps:,}: loss {found.nats_per_token:.4f}"
+        f"{beside_loss(found)}{loop.around.evaluated_on}"
+        f"{beside(found.nats_per_token, loop.around.baselines)}"
     )
 
 

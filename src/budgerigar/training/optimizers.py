@@ -252,7 +252,7 @@ def _adamw(named: list[tuple[str, Tensor]], s: TrainingRecipe) -> torch.optim.Ad
         peak = s.learning_rate
         if name.startswith("embedding.") and s.embedding_learning_rate is not None:
             peak = s.embedding_learning_rate
-        if name.startswith("head.") and s.head_learning_rate is not None:
+        if name.startswith(("head.", "class_head.")) and s.head_learning_rate is not None:
             peak = s.head_learning_rate
         decay = s.weight_decay if parameter.ndim >= 2 else 0.0
         groups.setdefault((peak, decay), []).append(parameter)

@@ -6,6 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from budgerigar.training.given import Given
+from budgerigar.training.objectives import (
+    CLASSIFICATION,
+    MASKED_WORDS,
+    SPAN_CORRUPTION,
+    objective_of,
+)
 from budgerigar.training.recipe import FROM_TEXT, Recipe, flat
 
 DEFAULT_MINUTES = 10.0
@@ -54,6 +61,25 @@ class Plan:
 def shape_of(run: Any) -> dict[str, Any]:
     """The model settings of a loaded run, as a recipe holds them (without the vocabulary's size)."""
     return {k: v for k, v in run.config["model"].items() if k not in FROM_TEXT}
+
+
+def recipe_for(settings: Mapping[str, Any] | None, given: Given, base: Any = None) -> str | None:
+    """The recipe that needs no plan for what was asked for, or for the run to go on from; None: a plan
+    is to be made for the text."""
+    asked = flat(settings)
+    if asked.get("kind") == "word-vectors":
+        return "word-vectors"
+    model = {} if base is None else base.config["model"]
+    model = {**model, **{n: asked[n] for n in ("kind", "assembly") if n in asked}}
+    trained = "auto" if base is None else base.config.get("text", {}).get("objective", "auto")
+    objective = str(asked.get("objective", "auto"))
+    if objective == "auto" and trained == SPAN_CORRUPTION and not given.has_pairs:
+        objective = trained
+    return {
+        CLASSIFICATION: "classifier",
+        MASKED_WORDS: "bert-tiny",
+        SPAN_CORRUPTION: "t5-tiny",
+    }.get(objective_of(model, objective))
 
 
 def slower_when_going_on(recipe: Recipe, settings: Mapping[str, Any] | None) -> Recipe:

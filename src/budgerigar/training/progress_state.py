@@ -19,6 +19,7 @@ class Standing:
     tokens: int = 0
     best_loss: float | None = None
     best_bleu: float | None = None  # of the weights of best_step, as best_loss is
+    best_accuracy: float | None = None
     best_step: int | None = None
     evaluations_since_best: int = 0
     logged_loss: float = 0.0  # sum over the steps since the last line of metrics.jsonl

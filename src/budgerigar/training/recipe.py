@@ -17,6 +17,8 @@ from typing import Any, get_type_hints
 from budgerigar.errors import UserError
 from budgerigar.layers.config import TransformerConfig
 from budgerigar.models.configs import KINDS, config_from_dict
+from budgerigar.training.objectives import objective_of, objective_problems
+from budgerigar.training.objectives import reads_pairs as reads_pairs
 from budgerigar.training.recipe_checks import (
     checked,
     nearest,
@@ -30,7 +32,7 @@ from budgerigar.training.recipe_fields import TextRecipe as TextRecipe
 from budgerigar.training.recipe_fields import TrainingRecipe as TrainingRecipe
 
 # Model settings that the tokenizer decides
-FROM_TEXT = ("vocab_size", "source_vocab_size", "decoder_start")
+FROM_TEXT = ("vocab_size", "source_vocab_size", "decoder_start", "n_classes")
 
 
 @dataclass(frozen=True)
@@ -57,9 +59,14 @@ class Recipe:
         return str(self.model.get("kind", "transformer"))
 
     @property
+    def objective(self) -> str:
+        """What is learnt: one of `recipe_fields.Objective`, "auto" settled."""
+        return objective_of(self.model, self.training.objective)
+
+    @property
     def reads_pairs(self) -> bool:
-        """Whether the model reads a source and writes a target: it learns from pairs."""
-        return reads_pairs(self.model)
+        """Whether it learns from pairs, a source and a target, and from nothing else."""
+        return self.objective == "pairs"
 
     def model_config(self, vocab_size: int, **changes: Any) -> Any:
         """The validated config of the model for a vocabulary of `vocab_size`.
@@ -81,13 +88,6 @@ class Recipe:
         return dataclasses.replace(self, **made)
 
 
-def reads_pairs(model: Mapping[str, Any]) -> bool:
-    """Whether these settings of a model, with their "kind", are those of an encoder-decoder."""
-    kind = model.get("kind", "transformer")
-    both = kind == "transformer" and model.get("assembly") == "encoder-decoder"
-    return both or kind == "rnn-encoder-decoder"
-
-
 def recipe_from_dict(values: Mapping[str, Any], where: str = "recipe") -> Recipe:
     """Build a recipe from plain nested values.
 
@@ -107,6 +107,7 @@ def recipe_from_dict(values: Mapping[str, Any], where: str = "recipe") -> Recipe
     problems += text_problems(parts["text"], f"{where}: [text]")
     problems += range_problems(parts["training"], f"{where}: [training]")
     problems += pair_problems(parts["text"], parts["training"], model, where)
+    problems += objective_problems(parts["text"], parts["training"], model, where)
     problems += window_problems(parts["training"], model, where)
     if problems:
         raise UserError(

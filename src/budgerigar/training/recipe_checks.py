@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_h
 
 from budgerigar.layers.config import TransformerConfig
 from budgerigar.models.configs import CARRYING
+from budgerigar.training.objectives import objective_of
 
 if TYPE_CHECKING:
     from budgerigar.training.recipe_fields import TextRecipe, TrainingRecipe
@@ -78,9 +79,12 @@ LEAST: dict[str, float] = {
     "warmup_steps": 0, "learning_rate": 0, "min_learning_rate": 0, "weight_decay": 0,
     "embedding_learning_rate": 0, "head_learning_rate": 0, "muon_learning_rate": 0,
     "muon_weight_decay": 0, "muon_momentum_warmup": 0, "muon_steps": 1, "sample_tokens": 1,
-    "sample_every": 0, "evaluation_tokens": 2, "spike": 0, "clip": 0, "seed": 0,
+    "sample_every": 0, "evaluation_tokens": 2, "spike": 0, "clip": 0, "seed": 0, "span_length": 1,
 }  # fmt: skip
-SHARES = ("beta1", "beta2", "muon_momentum", "average_decay", "label_smoothing", "reset_share")
+SHARES = (
+    "beta1", "beta2", "muon_momentum", "average_decay", "label_smoothing", "reset_share", "mask_share",
+    "task_share",
+)  # fmt: skip
 MOST_THREADS = 1024  # more than any machine has; beyond it the thread library itself gives up
 DEFAULT_CONTEXT = TransformerConfig.context_length
 MOST_SEED = 2**63 - 1  # what torch's generators take
@@ -139,17 +143,24 @@ def pair_problems(
         value = getattr(text, name)
         if value is not None and value < 1:
             yield f"{where}: [text] {name} = {value} must be at least 1"
-    if text.columns is not None and len(column_names(text.columns)) != 2:
-        yield (
-            f"{where}: [text] columns = {text.columns!r} must name two, source and target, with a "
-            "comma between"
-        )
+    if text.columns is not None:
+        yield from _column_problems(text.columns, objective_of(model, training.objective), where)
     if training.best_by == "bleu" and not training.bleu_sentences:
         yield f"{where}: [training] best_by = 'bleu' needs bleu_sentences above 0"
     if training.schedule == "vaswani" and training.warmup_steps < 1:
         yield f"{where}: [training] schedule = 'vaswani' needs warmup_steps of at least 1"
     if text.vocabulary == "separate" and model.get("shared_embeddings"):
         yield f"{where}: shared_embeddings = true needs vocabulary = 'joint'"
+
+
+def _column_problems(columns: str, objective: str, where: str) -> Iterable[str]:
+    words, most = "two, source and target", 2
+    if objective == "classification":
+        words = "two, label and text"
+    elif objective == "span-corruption":
+        words, most = "two, source and target, or three, task, source and target", 3
+    if not 2 <= len(column_names(columns)) <= most:
+        yield f"{where}: [text] columns = {columns!r} must name {words}, with commas between"
 
 
 def window_problems(

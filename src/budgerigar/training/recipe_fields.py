@@ -8,6 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+Objective = Literal[
+    "auto", "next-token", "pairs", "masked-words", "span-corruption", "classification"
+]
 Schedule = Literal["constant", "cosine", "linear", "inverse-sqrt", "vaswani", "warmup-stable-decay"]
 
 
@@ -50,7 +53,8 @@ class TextRecipe:
     source_vocab_size: int | None = None
     """translation with separate vocabularies: size of the source's; None: by the size of the corpus"""
     columns: str | None = None
-    """pairs in one file: its two columns or keys, source,target; None: 1,2 or source,target"""
+    """pairs in one file: its two columns or keys, source,target; None: 1,2 or source,target. Tasks have
+    a third one before these, whose words begin the source. Texts to classify: label,text"""
     lowercase: bool = False
     """translation: put both sides into lower case; scores are then lower-cased too"""
     n_pairs: int = 20_000
@@ -63,6 +67,17 @@ class TextRecipe:
 class TrainingRecipe:
     """Objective, optimizer, schedule and what happens along the way."""
 
+    objective: Objective = "auto"
+    """what is learnt: next-token; pairs (source to target); masked-words (BERT), span-corruption (T5);
+    classification (--classify). auto: by the assembly, masked-words for encoder-only"""
+    mask_share: float = 0.15
+    """masked-words, span-corruption: share of the tokens that are hidden"""
+    whole_words: bool = False
+    """masked-words: hide all tokens of a word together, not each by itself"""
+    span_length: float = 3.0
+    """span-corruption: tokens of a hidden span, on average"""
+    task_share: float = 0.5
+    """span-corruption with --pairs beside the text: share of the batches that are pairs"""
     steps: int | None = None
     """optimizer steps; None: as many as fit into `minutes`"""
     minutes: float | None = None
@@ -72,7 +87,7 @@ class TrainingRecipe:
     batch_size: int = 12
     """windows per forward pass; tokens per step = batch_size x accumulate x context_length"""
     batch_tokens: int = 4096
-    """pairs: most padded tokens of a side per forward pass; takes the place of batch_size"""
+    """pairs, spans: most padded tokens of a side per forward pass; takes the place of batch_size"""
     accumulate: int = 1
     """forward passes per step; the loss is averaged over all their tokens"""
     window_length: int | None = None
@@ -144,8 +159,8 @@ class TrainingRecipe:
     """evaluate on this many tokens only until the end; None: all"""
     bleu_sentences: int = 200
     """pairs: validation sentences translated greedily at each evaluation for BLEU; 0: none"""
-    best_by: Literal["loss", "bleu"] = "loss"
-    """pairs: which weights are the best, and what patience waits for"""
+    best_by: Literal["loss", "bleu", "accuracy"] = "loss"
+    """which weights are the best, and what patience waits for; bleu: pairs, accuracy: classification"""
     patience: int | None = None
     """stop after this many evaluations that were not the best; None: never"""
     sample_every: int | None = None

@@ -18,7 +18,9 @@ from budgerigar.formats.run import RunFolder
 from budgerigar.models.card import card
 from budgerigar.models.configs import config_from_dict
 from budgerigar.training.curve import curve_svg
+from budgerigar.training.fill_in import UNITS, plain_line, plateau
 from budgerigar.training.given import command_words
+from budgerigar.training.objectives import SPAN_CORRUPTION
 from budgerigar.training.report_pairs import alignment_map, bleu_curve, translations_table
 from budgerigar.training.report_vectors import losses_table, neighbours_table
 
@@ -52,6 +54,7 @@ def report_html(
     config, recipe = run.config(), run.recipe() or {}
     entries = read_metrics(run.metrics_path)
     vectors = config["kind"] == "word-vectors"
+    unit = unit_of(entries)
     if vectors:
         written = [neighbours_table(entries)]
     elif config["text"].get("pairs"):
@@ -64,7 +67,7 @@ def report_html(
     parts = [
         _head(folder, config, recipe),
         _warnings(entries),
-        _curve(entries, "loss, nats per pair" if vectors else "loss, nats per token"),
+        _curve(entries, "loss, nats per pair" if vectors else f"loss, {unit}"),
         bleu_curve(entries),
         losses_table(entries) if vectors else _numbers(entries),
         *written,
@@ -79,6 +82,11 @@ def report_html(
         + "\n".join(part for part in parts if part)
         + "\n</html>\n"
     )
+
+
+def unit_of(entries: Sequence[dict[str, Any]]) -> str:
+    """What losses are counted in."""
+    return next((str(e["unit"]) for e in entries if "unit" in e), "nats per token")
 
 
 def _head(folder: Path, config: dict[str, Any], recipe: dict[str, Any]) -> str:
@@ -103,7 +111,9 @@ def warnings_of(entries: Sequence[dict[str, Any]]) -> list[str]:
     evaluations = [e for e in entries if e["kind"] == "evaluation"]
     losses = [float(e["loss"]) for e in evaluations]
     lines = _baselines(entries)
-    if losses:
+    if on_plateau := plateau(losses, lines, unit_of(entries)):
+        found.append(on_plateau)
+    elif losses:
         best = min(losses)
         rivals = {k: v for k, v in lines.items() if "streaming" not in k and k != "uniform"}
         better = [k for k, v in rivals.items() if v < best]
@@ -171,12 +181,29 @@ def _numbers(entries: Sequence[dict[str, Any]]) -> str:
         for name, loss in rows
     )
     title = "Beside simple models" if _baselines(entries) else "Held-out loss"
-    bleu = "" if best.get("bleu") is None else f" BLEU {float(best['bleu']):.2f}, greedily."
     return (
-        f"<h2>{title}</h2>\n<table><tr><th>model</th><th>nats per token, held-out text"
-        f"</th></tr>\n{cells}</table>\n<p>Best: {float(best['bits_per_byte']):.4f} bits per byte."
-        f"{bleu}</p>"
+        f"<h2>{title}</h2>\n<table><tr><th>model</th><th>{unit_of(entries)}, held-out text"
+        f"</th></tr>\n{cells}</table>\n<p>{_best_in_words(best)}</p>"
     )
+
+
+def _best_in_words(best: dict[str, Any]) -> str:
+    """What was measured of the best weights beside their loss."""
+    said = []
+    if "bits_per_byte" in best:
+        said.append(f"Best: {float(best['bits_per_byte']):.4f} bits per byte.")
+    if best.get("bleu") is not None:
+        said.append(f"BLEU {float(best['bleu']):.2f}, greedily.")
+    if "accuracy" in best:
+        said.append(
+            f"{100 * float(best['accuracy']):.1f} % of the texts right, macro F1 "
+            f"{100 * float(best['macro_f1']):.1f} %."
+        )
+    if best.get("unit") in UNITS:
+        said.append(
+            "Each token is told from both sides: not comparable with losses of next tokens."
+        )
+    return " ".join(said)
 
 
 def _samples(entries: Sequence[dict[str, Any]]) -> str:
@@ -198,6 +225,11 @@ def _heat_map(
     texts = [e["text"] for e in entries if e["kind"] == "sample" and e["text"].strip()]
     if network is None or not texts or config["kind"] != "transformer":
         return ""
+    objective = config["text"].get("objective")
+    if objective == SPAN_CORRUPTION:
+        return ""
+    if objective is not None:  # its first line is of the text itself
+        texts = [plain_line(texts[-1])]
     from budgerigar.inspection.html import frame
     from budgerigar.inspection.traces import trace
 

@@ -51,8 +51,8 @@ class StepTimer:
 
     @property
     def varies(self) -> bool:
-        """Whether batches are of different sizes: those of pairs are."""
-        return "source" in self._drawn[0][0][0].inputs
+        """Whether batches are of different sizes: those of pairs and of labelled texts are."""
+        return not {"source", "lengths"}.isdisjoint(self._drawn[0][0][0].inputs)
 
     @property
     def tokens(self) -> float:

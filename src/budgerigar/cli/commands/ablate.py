@@ -68,7 +68,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Ablate and print."""
     dials = _dials(options.dial or [])
-    check_pairs(options, options.files)
+    check_pairs(options)
 
     from budgerigar import api
     from budgerigar.experiments.demo_runs import StoppedError

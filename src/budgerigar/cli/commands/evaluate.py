@@ -25,6 +25,7 @@ EXAMPLES = """examples:
   budgie evaluate last --source test.de --target test.en --out test.translated
   budgie evaluate last --corpus multi30k             on its test pairs
   budgie evaluate last --alignments                  which head aligns words best
+  budgie evaluate runs/trec-1 trec_test.tsv          a classifier, on labelled texts
   budgie evaluate last --json"""
 
 
@@ -76,10 +77,16 @@ def run(options: argparse.Namespace) -> None:
     model = api.load(options.model, device=options.device or "auto", threads=options.threads)
     if options.alignments:
         _alignments(model, options)
-    elif model.translates:
+    elif model.role == "classes":
+        _classes(model, options)
+    elif model.translates and (_names_pairs(options) or not api.fills_spans(model)):
         _translations(model, options)
     else:
         _losses(model, options)
+
+
+def _names_pairs(options: argparse.Namespace) -> bool:
+    return bool(options.source or options.target or options.pairs or options.corpus)
 
 
 # -- a text --------------------------------------------------------------------------------------
@@ -89,14 +96,14 @@ def _losses(model: Any, options: argparse.Namespace) -> None:
     """One column per way of reading."""
     from budgerigar.api.translation import need_translator
 
-    if options.source or options.target or options.pairs or options.corpus:
+    if _names_pairs(options):
         need_translator(model, "be evaluated on sentence pairs")
-    for name in ("out", "tokenize", "lowercase", "columns", *given(options, "translation")):
-        if getattr(options, name, True):
-            words = "has no effect here: it is for models that translate"
-            print(f"note: --{name.replace('_', '-')} {words}", file=sys.stderr)
+    _note_unused(options, ("out", "tokenize", "lowercase", "columns"))
     if model.role == "vectors":
         _vectors(model, options)
+        return
+    if model.role == "fill-in" or model.translates:
+        _gaps(model, options)
         return
     results = {"windowed": model.evaluate(options.file, encoding=options.encoding)}
     if options.streaming:
@@ -108,6 +115,64 @@ def _losses(model: Any, options: argparse.Namespace) -> None:
         return
     print(f"{model.folder} on {options.file or 'its validation text'}")
     print(_loss_table(results))
+
+
+def _note_unused(options: argparse.Namespace, names: tuple[str, ...]) -> None:
+    """What was asked for and is for models that translate."""
+    for name in (*names, *given(options, "translation")):
+        if getattr(options, name, True):
+            words = "has no effect here: it is for models that translate"
+            print(f"note: --{name.replace('_', '-')} {words}", file=sys.stderr)
+
+
+def _gaps(model: Any, options: argparse.Namespace) -> None:
+    """Every token of a text hidden once, with masks that are always the same."""
+    found = model.evaluate(options.file, encoding=options.encoding, streaming=options.streaming)
+    if options.json:
+        text = options.file or "validation"
+        print_json({"run": str(model.folder), "text": text, **found.as_dict()})
+        return
+    print(f"{model.folder} on {options.file or 'its validation text'}: {found.explained}")
+    print(table(_gap_rows(found.as_dict(), found.unit)))
+
+
+def _gap_rows(found: dict[str, Any], unit: str) -> list[tuple[str, str]]:
+    words = ", whole words" if found.get("whole_words") else ""
+    rows = [
+        (unit, _nats(found["nats_per_token"])),
+        ("standard error", _nats(found["standard_error"])),
+    ]
+    if "nats_per_hidden_token" in found:
+        rows.append(("nats per hidden token", _nats(found["nats_per_hidden_token"])))
+    hidden = found.get("n_hidden", found["n_tokens"])
+    return [
+        *rows,
+        ("hidden token right", f"{100 * found['accuracy']:.1f} %"),
+        ("tokens hidden", f"{count(hidden)}, each once, 1 of {found['passes']} at a time{words}"),
+    ]
+
+
+def _classes(model: Any, options: argparse.Namespace) -> None:
+    """Accuracy, F1 and confusions, beside what words alone tell."""
+    _note_unused(options, ("out", "tokenize", "lowercase", "streaming"))
+    where = {"columns": options.columns, "encoding": options.encoding}
+    found = model.evaluate(options.file, **where)
+    try:
+        beside, why = model.beside(options.file, **where), ""
+    except UserError as error:
+        beside, why = {}, f"no comparison with words alone: {error}"
+    if options.json:
+        text = {"run": str(model.folder), "text": options.file or "validation"}
+        print_json(text | found.as_dict() | {"beside": {n: b.as_dict() for n, b in beside.items()}})
+        return
+    print(f"{model.folder} on {options.file or 'the texts held out of training'}")
+    print(_indented(found.text()))
+    for name, one in beside.items():
+        shares = (one.accuracy, one.accuracy_low, one.accuracy_high, one.macro_f1)
+        accuracy, low, high, f1 = (f"{100 * share:.1f}" for share in shares)
+        print(f"  {name} for comparison: accuracy {accuracy} % ({low} to {high}), macro F1 {f1} %")
+    if why:
+        print(why, file=sys.stderr)
 
 
 def _vectors(model: Any, options: argparse.Namespace) -> None:

@@ -38,7 +38,11 @@ examples:
   budgie train --resume last                         go on where it stopped
   budgie train --resume last --out runs/longer --steps 9000
                                                      branch off where the rate began to fall
-  budgie train new.txt --from runs/my-1              fine-tune on another text"""
+  budgie train new.txt --from runs/my-1              fine-tune on another text
+  budgie train my.txt --recipe bert-tiny             an encoder that fills in words
+  budgie train questions.tsv --classify --from last  which class a text is of, on top of it
+  budgie train my.txt --pairs tasks.tsv --recipe t5-tiny
+                                                     spans of a text, and tasks told by a prefix"""
 
 STOPPED = 130  # as a shell says of a command that Ctrl-C ended
 
@@ -48,6 +52,11 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", metavar="FILE", nargs="*", help="text files, or a folder of them")
     add = parser.add_argument_group("what to start from").add_argument
     add_pair_files(add)
+    add(
+        "--classify",
+        action="store_true",
+        help="FILE is a table of labels and texts: tell them apart",
+    )
     add("--corpus", metavar="NAME", help='a corpus of `budgie list`, or "stories" (generated)')
     add("--recipe", metavar="NAME", help="a recipe of `budgie list`, or a TOML file")
     add("--config", metavar="FILE", help="a TOML file whose settings override the recipe's")
@@ -61,6 +70,8 @@ def run(options: argparse.Namespace) -> int:
     """Train; the folder goes to stdout, everything on the way to stderr. 130: it was stopped."""
     files = options.files
     settings = typed_settings(options)
+    if options.classify:
+        settings.setdefault("training", {})["objective"] = "classification"
     _check(options, files, settings)
 
     from budgerigar import api
@@ -87,6 +98,12 @@ def run(options: argparse.Namespace) -> int:
 
 def _next(run: Any) -> str:
     """What to type now."""
+    if run.model.role == "fill-in":
+        return (
+            f'next: budgie fill {run.folder} "…a word or [MASK]…"    budgie evaluate {run.folder}'
+        )
+    if run.model.role == "classes":
+        return f"next: budgie evaluate {run.folder} [FILE.tsv]    budgie classify {run.folder} TEXT"
     if run.model.role == "vectors":
         word = run.model.words[min(100, len(run.model.words) - 1)].strip()
         look = f"budgie look {run.folder}"
@@ -107,7 +124,7 @@ def _check(options: argparse.Namespace, files: list[str], settings: dict[str, An
                 f"--resume goes on with a run as it was asked for, so {', '.join(clash)} cannot be "
                 "given with it. To start from its weights on something else, use --from."
             )
-    check_pairs(options, files)
+    check_pairs(options)
     if (files or pairs) and options.corpus:
         raise UserError("give files or --corpus, not both")
     named = files or pairs or options.corpus or options.resume or options.recipe or options.config
