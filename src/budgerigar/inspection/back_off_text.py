@@ -153,9 +153,9 @@ def table_rows(found: BackOff, token: TokenBackOff) -> list[list[str]]:
         context = found.joined(token.context[len(token.context) - step.order + 1 :])
         row = [str(step.order), shorten(context, _CONTEXT) or "(nothing)"]
         if step.known:
-            own = step.distinct if found.smoothing == "witten-bell" else 0
-            row += [f"{step.total - own:,.0f}", f"{step.distinct:,}", f"{step.count:,}"]
-            row += [f"{step.discount:.2f}", number(step.own)]
+            added = step.distinct if found.smoothing == "witten-bell" else 0
+            row += [f"{step.total - added:,.0f}", f"{step.distinct:,}", f"{step.count:,}"]
+            row += ["" if added else f"{step.discount:.2f}", number(step.own)]
         else:
             row += ["never", "", "", "", ""]
         part, share = token.parts[step.order], token.shares[step.order]

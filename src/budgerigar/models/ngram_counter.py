@@ -95,7 +95,7 @@ class NgramCounter:
             return
         often = np.zeros(ALL, dtype=np.int64)
         for codes in packing.blocks(BLOCK):
-            often += np.bincount(packing.tops(packing.words(codes)), minlength=ALL)
+            _count_into(often, packing.tops(packing.words(codes)))
         upto = np.cumsum(often)
         low = 0
         while low < ALL:

@@ -22,8 +22,8 @@ from budgerigar.models.ngram_arrays import roomy_empty
 
 Ints = NDArray[np.int64]
 
-BLOCK = 1 << 20
-"""Entries that are worked on at once: 8 MB an array."""
+BLOCK = 1 << 16
+"""Entries that are worked on at once: half a megabyte an array, which stays in a core's cache."""
 
 SORTED_FIRST = 1 << 12
 """From so many searches on it pays to sort them: neighbours then touch the same memory."""
