@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import numpy as np
@@ -43,3 +45,15 @@ def test_large_arrays_are_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert isinstance(array.base, np.memmap)
     array[:] = np.arange(100)
     assert array.sum() == 4950
+
+
+def test_a_full_disk_is_an_error_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not a crash later, when a page of the mapping finds no place."""
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "no space left")
+
+    monkeypatch.setattr(ngram_arrays, "SPILL_BYTES", 100)
+    monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
+    with pytest.raises(OSError, match="no space left"):
+        roomy_empty(100, np.float64, tmp_path)

@@ -6,6 +6,7 @@ files have no name (they are gone with the process, also after a kill). Imports 
 
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,12 @@ def roomy_empty(size: int, dtype: DTypeLike, folder: Path | None = None) -> NDAr
     if size * kind.itemsize < SPILL_BYTES:
         return np.empty(size, kind)
     with tempfile.TemporaryFile(dir=folder) as file:
-        file.truncate(size * kind.itemsize)
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(
+                file.fileno(), 0, size * kind.itemsize
+            )  # a full disk is an error now
+        else:
+            file.truncate(size * kind.itemsize)
         return np.asarray(
             np.memmap(file, kind, mode="r+")
         )  # the mapping outlives the file's handle
