@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 import torch
+import transformers
 from safetensors.torch import load_file, save_file
 from tiny_models import DECODERS, TRANSLATORS, V, ids, saved, theirs
 
 import budgerigar as bg
+from budgerigar.api.cards import card
 from budgerigar.errors import UserError
 from budgerigar.formats.hugging_face import describe, is_hugging_face, load_weights, problems
 from budgerigar.text.tokenizers import train_tokenizer
@@ -321,3 +323,46 @@ def test_the_verbs_work_on_them(name: str, copied: Callable[..., Path]) -> None:
     else:
         trace = model.trace("the cat sat")
         assert trace.attention("L1.H3").difference < 1e-5
+    assert model.load_report is not None
+    assert "weights from" in model.load_report.text()
+    if name == "minilm":
+        with pytest.raises(UserError, match="no output layer"):
+            model.logits([1, 2])
+    found = card(folder)
+    assert found.facts["imported"]["family"] == model.settings["imported"]["family"]
+    assert not [note for note in found.notes if note.startswith("weights")]
+
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "mat", "on", "##s", "."]
+
+
+@pytest.mark.parametrize("name", ["minilm", "bert", "bert-classes"])
+def test_an_encoder_reads_a_text_as_its_authors_do(name: str, copied: Callable[..., Path]) -> None:
+    """[CLS] before it and [SEP] after it, in traces, classes and hidden words."""
+    folder = copied(name, id2label={str(i): f"kind {i}" for i in range(5)})
+    (folder / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    model = bg.load(folder)
+    text = "the cats sat on the mat."
+    reader = transformers.BertTokenizer.from_pretrained(folder)
+    read = reader(text).input_ids
+    assert model.encode(text) == read
+    trace = model.trace(text)
+    assert (trace.labels[0], trace.labels[-1]) == ("[CLS]", "[SEP]")
+    other = theirs(name)
+    other.set_attn_implementation("eager")
+    with torch.inference_mode():
+        out = other(torch.tensor([read]), output_attentions=True)
+    assert trace.attention("L1.H2").weights == pytest.approx(
+        out.attentions[1][0, 2].numpy(), abs=1e-5
+    )
+    if name == "bert":
+        hidden = torch.tensor([read])
+        hidden[0, 2] = WORDS.index("[MASK]")
+        with torch.inference_mode():
+            wanted = other(hidden).logits[0, 2].log_softmax(-1)[WORDS.index("cat")]
+        assert model.score(text).per_token[1][1] == pytest.approx(-wanted.item(), rel=1e-4)
+    if name == "bert-classes":
+        best = model.classify(text)[0]
+        chances = out.logits[0].softmax(-1)
+        assert best.label == f"kind {int(chances.argmax())}"
+        assert best.probability == pytest.approx(chances.max().item(), rel=1e-4)

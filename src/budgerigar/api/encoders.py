@@ -17,6 +17,7 @@ from budgerigar.errors import UserError
 if TYPE_CHECKING:
     from budgerigar.evaluation.classes import ClassEvaluation
     from budgerigar.evaluation.masked import MaskedEvaluation
+    from budgerigar.inspection.traces import Trace
     from budgerigar.training.recipe import Recipe
 
 
@@ -45,6 +46,30 @@ class EncoderModel(Model):
     generate_many = _refused("generate a text")
     reach = _refused("say how far back it reaches")
 
+    @property
+    def frame(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Ids before and after each text that it reads ([CLS] and [SEP] of a BERT)."""
+        from budgerigar.text.labelled_corpus import frame_of
+
+        starts = (self.settings.get("text") or {}).get("starts_documents")
+        return frame_of(self.tokenizer, starts)
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of a text as the model reads it, with what belongs before and after."""
+        before, after = self.frame
+        return [*before, *self.tokenizer.encode(checked_text(text)), *after]
+
+    def trace(
+        self,
+        text: str | Sequence[int],
+        target: str | Sequence[int] | None = None,
+        *,
+        prefix: bool = False,
+    ) -> Trace:
+        """Every intermediate value of one pass over `text`; see `inspection.traces`."""
+        read = self.encode(text) if isinstance(text, str) and text and self.frame[1] else text
+        return super().trace(read, target, prefix=prefix)
+
     def score(self, text: str, target: str | None = None) -> Score:
         """How well each token of `text` is told from all the others: hidden one at a time.
 
@@ -60,7 +85,7 @@ class EncoderModel(Model):
         if not ids:
             raise UserError("there is nothing to score: give at least one character")
         mask_id = need_mask(self.tokenizer)
-        nats, ranks = pseudo_scores(self.network, ids, mask_id, self.start_id)
+        nats, ranks = pseudo_scores(self.network, ids, mask_id, self.start_id, self.frame[1])
         raw = b"".join(self.tokenizer.token_bytes(token) for token in ids)
         found = zip(self.tokenizer.pieces(ids), nats.tolist(), ranks.tolist(), strict=True)
         return Score(
@@ -192,11 +217,9 @@ class ClassifierModel(EncoderModel):
         return self._store(read_labelled([file], two, encoding))
 
     def _store(self, texts: Any) -> Any:
-        from budgerigar.text.labelled_corpus import frame_of, store_of
+        from budgerigar.text.labelled_corpus import store_of
 
-        starts = (self.settings.get("text") or {}).get("starts_documents")
-        frame = frame_of(self.tokenizer, starts)
-        return store_of(texts, self.classes, self.tokenizer, *frame)
+        return store_of(texts, self.classes, self.tokenizer, *self.frame)
 
 
 def need_classifier(model: Model) -> ClassifierModel:

@@ -26,7 +26,9 @@ def load(
     if isinstance(threads, int):
         torch.set_num_threads(threads)
     loaded = load_any(path, device=choose_device(device))
-    return model_of(loaded, loaded.config, loaded.recipe)
+    model = model_of(loaded, loaded.config, loaded.recipe)
+    model.load_report = loaded.report
+    return model
 
 
 def choose_device(name: str) -> str:

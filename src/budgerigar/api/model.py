@@ -39,6 +39,7 @@ from budgerigar.generation.streaming import generate_texts, stream_text
 if TYPE_CHECKING:
     from budgerigar.api.evaluation import TranslationEvaluation
     from budgerigar.evaluation.evaluate import Evaluation
+    from budgerigar.formats.load_report import LoadReport
     from budgerigar.generation.fill import Filled
     from budgerigar.generation.translation import Translation
     from budgerigar.inspection.alignment_errors import HeadAlignments
@@ -61,6 +62,8 @@ class Model:
     folder: Path | None = None
     source_tokenizer: Tokenizer | None = field(default=None, repr=False)
     """an encoder-decoder's for its source; None: the same as `tokenizer`, or no encoder-decoder"""
+    load_report: LoadReport | None = field(default=None, repr=False)
+    """an imported model's: which tensor of its files filled each weight, and how"""
 
     def __repr__(self) -> str:
         """What it is, on one line; `.network` shows the modules."""
@@ -239,6 +242,8 @@ class Model:
 
         ids = checked_ids(ids)
         limit = self.network.context_length
+        if not getattr(self.config, "token_head", True):
+            raise UserError(f"{self.name} predicts no tokens: it has no output layer over them")
         if not ids:
             raise UserError("logits need at least one token id")
         if limit is not None and len(ids) > limit:

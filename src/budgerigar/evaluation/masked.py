@@ -180,21 +180,23 @@ def pseudo_scores(
     ids: Sequence[int],
     mask_id: int,
     start_id: int | None = None,
+    after: Sequence[int] = (),
     batch_size: int = 32,
 ) -> TokenScores:
     """-ln p and rank of each of `ids`, each hidden alone and told from all others.
 
-    `start_id` is put before them and not scored. A text longer than the context is read in pieces that
-    do not see each other.
+    `start_id` is put before them, `after` behind them, and neither is scored. A text longer than the
+    context is read in pieces that do not see each other.
     """
     before = [] if start_id is None else [start_id]
     check_ids([*before, *ids], network.vocab_size)
-    room = network.context_length - len(before)
+    room = network.context_length - len(before) - len(after)
     nats, ranks = [], []
     with without_dropout(network):
         for begin in range(0, len(ids), room):
-            given = torch.tensor([*before, *ids[begin : begin + room]], device=network.device)
-            places = torch.arange(len(before), len(given), device=network.device)
+            piece = [*before, *ids[begin : begin + room], *after]
+            given = torch.tensor(piece, device=network.device)
+            places = torch.arange(len(before), len(given) - len(after), device=network.device)
             for some in places.split(batch_size):
                 block = measure(_hide_each(network, given, some, mask_id), given[some], ranks=True)
                 nats.append(block.nats)

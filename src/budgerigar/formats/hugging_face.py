@@ -134,7 +134,10 @@ def tokenizers_of(folder: Path) -> tuple[Any, Any]:
 def run_config(found: Described) -> dict[str, Any]:
     """What a run's config.json would say of it."""
     both = found.config.assembly == "encoder-decoder"
-    text = {"documents": "none", **({"pairs": True} if both else {})}
+    text: dict[str, Any] = {"documents": "none", **({"pairs": True} if both else {})}
+    if found.config.n_classes:
+        labels = found.values.table("id2label").values
+        text["classes"] = [str(labels.get(str(i), i)) for i in range(found.config.n_classes)]
     imported = {
         "form": "Hugging Face folder",
         "family": found.family.name,
