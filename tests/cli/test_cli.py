@@ -14,9 +14,15 @@ from budgerigar.cli.table import COMMANDS, GROUPS
 # The rows of the design's table that are built so far, in its order.
 EXPECTED = {
     "learn": ["demo [--quick]", "why [PART]"],
-    "make": ["train [FILE…]", "compare [CORPUS]", "ablate RECIPE --dial X=a,b", "evaluate RUN [FILE]"],
+    "make": [
+        "train [FILE…]",
+        "compare [CORPUS]",
+        "ablate RECIPE --dial X=a,b",
+        "evaluate RUN [FILE]",
+    ],
     "run": [
-        "generate RUN [PROMPT]", "translate RUN [TEXT…]", "fill RUN TEXT", "classify RUN [TEXT…]",
+        *("generate RUN [PROMPT]", "chat RUN", "translate RUN [TEXT…]"),
+        *("fill RUN TEXT", "classify RUN [TEXT…]"),
     ],
     "look": ["look RUN TEXT"],
     "models": ["card RUN|RECIPE|PAPER", "eject RUN"],

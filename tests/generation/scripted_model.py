@@ -76,11 +76,16 @@ def hashed_table(vocab_size: int, seed: int = 0, sharpness: float = 2.0) -> Tabl
 class PieceTokenizer:
     """Tokens with given bytes; enough of a tokenizer for generation. The last id may be `<end>`."""
 
+    imported = False
+    opening_id = None
+
     def __init__(self, pieces: list[bytes], end: bool = False) -> None:
         self._pieces = pieces
         self.vocab_size = len(pieces) + end
         self.end_id = len(pieces) if end else None
         self.special_ids = {"<end>": len(pieces)} if end else {}
+        self.start_ids = (len(pieces),) if end else ()
+        self.end_ids = frozenset(self.start_ids)
         self.never_seen = np.zeros(self.vocab_size, dtype=bool)
 
     def encode(self, text: str) -> list[int]:
@@ -95,7 +100,7 @@ class PieceTokenizer:
             rest = rest[len(piece) :]
         return ids
 
-    def token_bytes(self, token: int) -> bytes:
+    def token_bytes(self, token: int, first: bool = False) -> bytes:
         return self._pieces[token] if token < len(self._pieces) else b""
 
     def decode(self, ids: Sequence[int]) -> str:

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from budgerigar.api.ablate import ablate
     from budgerigar.api.cards import card, eject
+    from budgerigar.api.chat import conversation
     from budgerigar.api.compare import compare
     from budgerigar.api.data import check, get, listing
     from budgerigar.api.encoders import need_classifier
-    from budgerigar.api.filling import fills_spans
     from budgerigar.api.evaluation import evaluate, test_split
+    from budgerigar.api.filling import fills_spans
     from budgerigar.api.lessons import why, why_screen, why_table
     from budgerigar.api.loading import load
     from budgerigar.api.looking import back_off, busiest_head, guesses, heads_in_words
@@ -41,6 +42,7 @@ _HOMES = {
     "card": "cards",
     "check": "data",
     "compare": "compare",
+    "conversation": "chat",
     "eject": "cards",
     "evaluate": "evaluation",
     "fills_spans": "filling",
@@ -71,6 +73,7 @@ __all__ = [
     "card",
     "check",
     "compare",
+    "conversation",
     "eject",
     "evaluate",
     "fills_spans",
@@ -78,8 +81,8 @@ __all__ = [
     "guesses",
     "heads_in_words",
     "listing",
-    "need_classifier",
     "load",
+    "need_classifier",
     "need_translator",
     "test_split",
     "train",

@@ -6,7 +6,7 @@ Shapes: T positions, V vocab_size.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import torch
 from torch import Tensor
 
-from budgerigar.api.checks import checked_ids, checked_target, checked_text, sampling_options
+from budgerigar.api.checks import checked_ids, checked_target, checked_text
 from budgerigar.api.pairs import (
     alignment_errors,
     score_pair,
@@ -28,13 +28,12 @@ from budgerigar.api.translation import (
     Files,
     need_translator,
     pair_files,
-    refuse_translator,
     translates,
     translation_options,
     translations,
 )
+from budgerigar.api.writing import Writes
 from budgerigar.errors import UserError
-from budgerigar.generation.streaming import generate_texts, stream_text
 
 if TYPE_CHECKING:
     from budgerigar.api.evaluation import TranslationEvaluation
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(repr=False)
-class Model:
+class Model(Writes):
     """A network and its tokenizer, with everything one can do with them.
 
     `settings` is the content of the run's config.json, `recipe` of its recipe.toml.
@@ -112,47 +111,12 @@ class Model:
 
     @property
     def start_id(self) -> int | None:
-        """The `<end>` that opens a document, where the model learnt documents; else None."""
-        text = self.settings.get("text") or {}
-        return self.tokenizer.end_id if text.get("starts_documents", True) else None
+        """What opens a text: `<end>` where the model learnt documents, `<s>` and its like; or None."""
+        starts = (self.settings.get("text") or {}).get("starts_documents")
+        usual = self.tokenizer.end_id if starts else None
+        return None if starts is False else next(iter(self.tokenizer.start_ids), usual)
 
     # -- text in, text out -------------------------------------------------------------------------
-    def generate(self, prompt: str = "", **options: Any) -> str:
-        """The continuation of `prompt`, without it. Options: see `SamplingOptions`."""
-        return "".join(self.stream(prompt, **options))
-
-    def stream(self, prompt: str = "", **options: Any) -> Iterator[str]:
-        """The same continuation piece by piece, as it is made; never half a character."""
-        refuse_translator(self, "continue a text")
-        return stream_text(
-            self.network,
-            self.tokenizer,
-            checked_text(prompt, "continue several with generate_many"),
-            sampling_options(options),
-            starts_documents=self.start_id is not None,
-        )
-
-    def generate_many(self, prompts: Sequence[str], samples: int = 1, **options: Any) -> list[Any]:
-        """Continue several prompts as one batch, `samples` times each -> `Generation` each.
-
-        Each is the text that it would be alone: the batch is invisible.
-        """
-        refuse_translator(self, "continue a text")
-        explain, show_end = options.pop("explain", 0), options.pop("show_end", False)
-        return generate_texts(
-            self.network,
-            self.tokenizer,
-            [
-                checked_text(prompt)
-                for prompt in ([prompts] if isinstance(prompts, str) else prompts)
-            ],
-            sampling_options(options),
-            samples=samples,
-            starts_documents=self.start_id is not None,
-            explain=explain,
-            show_end=show_end,
-        )
-
     @overload
     def translate(self, lines: str, *, prefix: str | None = None, **options: Any) -> str: ...
     @overload

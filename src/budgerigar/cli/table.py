@@ -29,6 +29,7 @@ GROUPS: dict[str, tuple[Command, ...]] = {
     ),
     "run": (
         Command("generate", "RUN [PROMPT]", "continue a text, as it is written"),
+        Command("chat", "RUN", "talk with a model that was taught to answer"),
         Command("translate", "RUN [TEXT…]", "translate: N lines in, N lines out"),
         Command("fill", "RUN TEXT", 'what may stand in the gaps of a text: "The [MASK] sat."'),
         Command("classify", "RUN [TEXT…]", "which class each text is of"),

@@ -10,7 +10,7 @@ Shapes: B batch, T positions, V vocab_size.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -20,7 +20,14 @@ from torch import Tensor
 
 from budgerigar.errors import UserError
 from budgerigar.generation.explain import Candidate, candidates
-from budgerigar.generation.overflow import check_sinks, refuse_overflow, window_length
+from budgerigar.generation.overflow import refuse_overflow, window_length
+from budgerigar.generation.requests import (
+    Watch,
+    check_counts,
+    check_requests,
+    forbidden_mask,
+    pad,
+)
 from budgerigar.generation.sampling import (
     Draws,
     Process,
@@ -30,14 +37,11 @@ from budgerigar.generation.sampling import (
     process_logits,
     processors,
 )
-from budgerigar.models.base import check_ids
 from budgerigar.models.modes import without_dropout
 
 MOST_GROUPS = 8  # batches running side by side before their rows are read anew as one
 
 Finish = Literal["end", "length", "stop"]
-Watch = Callable[[int, int], bool]
-"""Called with (request, token) after each token; True ends that request (a stop text)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,29 @@ class _Row:
     rewound: bool = False
 
 
+@dataclass
+class Memory:
+    """What a model has read of one text, kept from call to call, so that nothing is read twice.
+
+    tokens: the text so far. read: how many of them the state has read; window: how many of those it
+    still holds (all, until the context was full).
+    """
+
+    tokens: list[int] = field(default_factory=list)
+    read: int = 0
+    window: int = 0
+    state: Any = None
+
+    def keep(self, row: _Row, state: Any) -> None:
+        """Take over what the model has just read: all of the row's tokens."""
+        self.tokens, self.read, self.window, self.state = (
+            row.tokens,
+            len(row.tokens),
+            row.window,
+            state,
+        )
+
+
 @dataclass(slots=True)
 class _Group:
     """Rows that run as one batch: the model's state and its logits (B, V) for their next tokens."""
@@ -93,6 +120,7 @@ class _Loop:
     explain: int
     show_end: bool
     sources: Sequence[Sequence[int]] | None
+    memory: Memory | None = None
     context: int | None = field(init=False)
 
     def __post_init__(self) -> None:
@@ -112,6 +140,7 @@ def generate_ids(
     explain: int = 0,
     show_end: bool = False,
     sources: Sequence[Sequence[int]] | None = None,
+    memory: Memory | None = None,
 ) -> Iterator[Event]:
     """Continue `prompts` (lists of ids, none empty); yields an `Event` per new token.
 
@@ -120,13 +149,15 @@ def generate_ids(
     `forbidden` (V,) bool: ids never chosen. `end_ids`: a request ends at any of them.
     `cached=False` reads the whole window again for each token: the slow twin, for comparison.
     `explain=n`: the n likeliest tokens in each event; `show_end`: the probability of the end.
-    `sources`: ids per request, for an encoder-decoder. Stop texts need text: see `streaming`.
+    `sources`: ids per request, for an encoder-decoder. `memory`: the one prompt goes on from the text
+    that it holds, which is not read again, and the memory goes on with it, also if the caller stops
+    in the middle. Stop texts need text: see `streaming`.
     """
     options = (options or SamplingOptions()).validate()
     numbers = list(samples) if samples is not None else [0] * len(prompts)
-    _check(network, prompts, options, end_ids, cached, watch)
-    _check_counts(network, len(prompts), numbers, sources)
-    mask = _forbidden_mask(network, forbidden)
+    check_requests(network, prompts, options, end_ids, cached, watch)
+    check_counts(network, len(prompts), numbers, sources)
+    mask = forbidden_mask(network, forbidden)
     loop = _Loop(
         network=network,
         options=options,
@@ -137,58 +168,18 @@ def generate_ids(
         explain=explain,
         show_end=show_end,
         sources=sources,
+        memory=memory,
     )
+    if memory is not None:
+        assert len(prompts) == 1, "a memory is of one text"
+        assert cached
+        memory.tokens += prompts[0]
+        prompts = [memory.tokens]
     rows = [
-        _Row(i, list(prompt), Draws(options.seed, number))
+        _Row(i, memory.tokens if memory else list(prompt), Draws(options.seed, number))
         for i, (prompt, number) in enumerate(zip(prompts, numbers, strict=True))
     ]
     return _run(loop, rows)
-
-
-def _check(
-    network: Any,
-    prompts: Sequence[Sequence[int]],
-    options: SamplingOptions,
-    end_ids: Sequence[int],
-    cached: bool,
-    watch: Watch | None,
-) -> None:
-    """Refuse what cannot be run, before anything runs."""
-    if options.stops and watch is None:
-        raise UserError("stop texts are matched on text: use stream_text or generate_texts")
-    for i, prompt in enumerate(prompts):
-        if not prompt:
-            raise UserError(f"prompt {i} has no tokens: give at least one to start from")
-        check_ids((*prompt, *end_ids), network.vocab_size)
-        context = network.context_length
-        if options.on_overflow == "error" and context is not None and len(prompt) > context:
-            raise refuse_overflow(len(prompt), context, 0)
-    if options.on_overflow == "sinks":
-        check_sinks(network, cached)
-
-
-def _check_counts(
-    network: Any, n: int, samples: list[int], sources: Sequence[Sequence[int]] | None
-) -> None:
-    """Refuse other than one sample number and one source, of ids that exist, for each prompt."""
-    for name, given in (("samples", samples), ("sources", sources)):
-        if given is not None and len(given) != n:
-            raise UserError(f"{len(given)} {name} for {n} prompts: give one for each")
-    known = getattr(network.config, "source_vocab_size", None) or network.vocab_size
-    for i, source in enumerate(sources or ()):
-        check_ids(source, known, f"source {i}")
-
-
-def _forbidden_mask(network: Any, forbidden: np.ndarray | Tensor | None) -> Tensor | None:
-    """The mask (V,) on the model's device; shorter ones are for a vocabulary padded beyond it."""
-    if forbidden is None:
-        return None
-    mask = torch.ones(network.vocab_size, dtype=torch.bool)
-    given = torch.as_tensor(forbidden, dtype=torch.bool)[: network.vocab_size]
-    mask[: len(given)] = given
-    if bool(mask.all()):
-        raise UserError("every token is forbidden: this model has nothing it may generate")
-    return mask.to(network.device)
 
 
 @torch.inference_mode()
@@ -197,7 +188,7 @@ def _run(loop: _Loop, rows: list[_Row]) -> Iterator[Event]:
     if not rows or loop.options.max_new_tokens == 0:
         return
     with without_dropout(loop.network):
-        groups = _begin(loop, rows)
+        groups = _begin(loop, rows) if loop.memory is None else [_resume(loop, rows[0])]
         while groups:
             following: list[_Group] = []
             for group in groups:
@@ -207,6 +198,8 @@ def _run(loop: _Loop, rows: list[_Row]) -> Iterator[Event]:
                 if going:
                     following += _advance(loop, group, chosen, going)
             groups = _merge(loop, following)
+            if loop.memory is not None and groups:
+                loop.memory.keep(groups[0].rows[0], groups[0].state)
 
 
 # -- one step --------------------------------------------------------------------------------------
@@ -335,6 +328,27 @@ def _begin(loop: _Loop, rows: list[_Row]) -> list[_Group]:
     return [*groups, *(_prefill_rolling(loop, row) for row in rows if row.rewound)]
 
 
+def _resume(loop: _Loop, row: _Row) -> _Group:
+    """Read what the memory has not read yet; all that fits, where it would not fit in."""
+    memory = loop.memory
+    assert memory is not None
+    new = row.tokens[memory.read :]
+    state, memory.state = memory.state, None  # an interrupted step leaves nothing usable
+    full = loop.context is not None and memory.window + len(new) > loop.context
+    if state is None or full or not new:
+        if full and loop.options.on_overflow == "error":
+            raise refuse_overflow(len(row.tokens), loop.context or 0, 0)
+        group = _begin(loop, [row])[0]
+    else:
+        tokens, _ = pad([new], loop.network.device)
+        logits, state = loop.network.step(tokens, state)
+        row.window = memory.window + len(new)
+        seen = loop.options.repetition_penalty != 1
+        group = _Group([row], state, logits, torch.zeros_like(logits).bool() if seen else None)
+    memory.keep(row, group.state)
+    return group
+
+
 def _prefill_rolling(loop: _Loop, row: _Row) -> _Group:
     """Fill the cache, roll it, fill it again: as if the prompt had come token by token."""
     assert loop.context is not None
@@ -343,7 +357,7 @@ def _prefill_rolling(loop: _Loop, row: _Row) -> _Group:
     while done < len(row.tokens):
         group.state = loop.network.roll(group.state)
         room = loop.context - int(group.state.lengths[0])
-        tokens, _ = _pad([row.tokens[done : done + room]], loop.network.device)
+        tokens, _ = pad([row.tokens[done : done + room]], loop.network.device)
         group.logits, group.state = loop.network.step(tokens, group.state)
         done += room
     row.window = int(group.state.lengths[0])
@@ -369,11 +383,11 @@ def _prefill(
         windows = [row.tokens[:first] for row in rows]
     for row, window in zip(rows, windows, strict=True):
         row.window = len(window)
-    tokens, lengths = _pad(windows, loop.network.device)
+    tokens, lengths = pad(windows, loop.network.device)
     if loop.sources is None:
         state = loop.network.start(len(rows))
     else:
-        source, source_lengths = _pad(
+        source, source_lengths = pad(
             [loop.sources[row.request] for row in rows], loop.network.device
         )
         state = loop.network.start(len(rows), source=source, source_lengths=source_lengths)
@@ -381,14 +395,3 @@ def _prefill(
     if seen is None and loop.options.repetition_penalty != 1:
         seen = torch.zeros_like(logits, dtype=torch.bool)
     return _Group(rows, state, logits, seen)
-
-
-def _pad(lines: Sequence[Sequence[int]], device: Any) -> tuple[Tensor, Tensor | None]:
-    """Ids (B, T) padded on the right with 0, and lengths (B,); None where nothing is padded."""
-    lengths = [len(line) for line in lines]
-    longest = max(lengths)
-    padded = [[*line, *[0] * (longest - len(line))] for line in lines]
-    tokens = torch.tensor(padded, dtype=torch.int64).to(device)
-    if min(lengths) == longest:
-        return tokens, None
-    return tokens, torch.tensor(lengths, dtype=torch.int64).to(device)

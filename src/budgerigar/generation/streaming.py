@@ -23,10 +23,16 @@ if TYPE_CHECKING:
 
 
 class TextStream:
-    """Tokens in, text out: whole characters only, nothing that may still become a stop text."""
+    """Tokens in, text out: whole characters only, nothing that may still become a stop text.
 
-    def __init__(self, tokenizer: Tokenizer, stops: Sequence[str] = ()) -> None:
-        self._tokenizer = tokenizer
+    first: no text stands before the tokens. (SentencePiece puts a space before a text, which is no
+    part of it; before a continuation it is.)
+    """
+
+    def __init__(
+        self, tokenizer: Tokenizer, stops: Sequence[str] = (), first: bool = False
+    ) -> None:
+        self._tokenizer, self._first = tokenizer, first
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._matcher = StopMatcher(stops)
 
@@ -37,7 +43,9 @@ class TextStream:
 
     def push(self, token: int) -> str:
         """The text that became certain with this token; often a character, sometimes nothing."""
-        return self._matcher.push(self._decoder.decode(self._tokenizer.token_bytes(token)))
+        data = self._tokenizer.token_bytes(token, self._first)
+        self._first = self._first and token in self._tokenizer.special_ids.values()
+        return self._matcher.push(self._decoder.decode(data))
 
     def flush(self) -> str:
         """What was still held back, once no token follows; half a character becomes U+FFFD."""
@@ -70,21 +78,25 @@ def prompt_ids(
 ) -> list[int]:
     """Ids of a prompt, at least one.
 
-    Where the model learnt documents (`starts_documents`; None: whenever the tokenizer has an end
-    token), `<end>` opens them, so it opens the prompt too, and an empty prompt is just that.
-    Without documents an empty prompt starts from a newline, or from the first piece seen in
-    training when the text had no newline.
+    What stands before a text that the model reads (`<end>`, where it learnt documents; the authors'
+    `<s>`) stands before the prompt too, once, and an empty prompt is just that. `starts_documents`:
+    whether there is such a thing; None: whenever the tokenizer has one. Without it an empty prompt
+    starts from the authors' token for that, from a newline, or from the first piece seen in training
+    when the text had no newline.
     """
     ids = list(tokenizer.encode(prompt)) if prompt else []
-    if starts_documents is None:
-        starts_documents = tokenizer.end_id is not None
-    if starts_documents and tokenizer.end_id is not None:
-        return [tokenizer.end_id, *ids]
+    start = tokenizer.start_ids
+    if starts_documents and not start and tokenizer.end_id is not None:
+        start = (tokenizer.end_id,)
+    if start and starts_documents is not False:
+        return [*start, *ids]
     return ids or [_first_piece(tokenizer)]
 
 
 def _first_piece(tokenizer: Tokenizer) -> int:
     """The id that an empty prompt starts from, where there are no documents."""
+    if tokenizer.opening_id is not None:
+        return tokenizer.opening_id
     usable = ~np.asarray(tokenizer.never_seen, dtype=bool)
     usable[list(tokenizer.special_ids.values())] = False
     try:
@@ -99,19 +111,26 @@ def _first_piece(tokenizer: Tokenizer) -> int:
 
 
 def forbidden_ids(tokenizer: Tokenizer) -> np.ndarray:
-    """Ids (V,) bool that are never generated: never seen in training, or special but the end."""
+    """Ids (V,) bool that are never generated: never seen in training, or special but the end.
+
+    What an imported model may write is its authors' to say: nothing is forbidden to it.
+    """
     forbidden = np.array(tokenizer.never_seen, dtype=bool)
-    special = [i for i in tokenizer.special_ids.values() if i != tokenizer.end_id]
-    forbidden[special] = True
+    if not tokenizer.imported:
+        special = [i for i in tokenizer.special_ids.values() if i not in tokenizer.end_ids]
+        forbidden[special] = True
     return forbidden
 
 
-class _Watcher:
+class Watcher:
     """Feeds each new token to its request's `TextStream`, and tells the loop of stop texts."""
 
-    def __init__(self, tokenizer: Tokenizer, stops: Sequence[str], n_requests: int) -> None:
-        self.streams = [TextStream(tokenizer, stops) for _ in range(n_requests)]
-        self._fresh = [""] * n_requests
+    def __init__(
+        self, tokenizer: Tokenizer, stops: Sequence[str], prompts: Sequence[Sequence[int]]
+    ) -> None:
+        special = set(tokenizer.special_ids.values())
+        self.streams = [TextStream(tokenizer, stops, special.issuperset(ids)) for ids in prompts]
+        self._fresh = [""] * len(prompts)
 
     def __call__(self, request: int, token: int) -> bool:
         self._fresh[request] += self.streams[request].push(token)
@@ -136,13 +155,14 @@ def stream_text(
 ) -> Iterator[str]:
     """Yield the continuation of `prompt` in pieces, as soon as each is certain; none is empty."""
     options = options or SamplingOptions()
-    watcher = _Watcher(tokenizer, options.stops, 1)
+    prompts = [prompt_ids(tokenizer, prompt, starts_documents)]
+    watcher = Watcher(tokenizer, options.stops, prompts)
     events = generate_ids(
         network,
-        [prompt_ids(tokenizer, prompt, starts_documents)],
+        prompts,
         options,
         forbidden=forbidden_ids(tokenizer),
-        end_ids=_end_ids(tokenizer),
+        end_ids=sorted(tokenizer.end_ids),
         cached=cached,
         samples=[sample],
         watch=watcher,
@@ -171,14 +191,15 @@ def generate_texts(
         for prompt in prompts
         for number in range(samples)
     ]
-    watcher = _Watcher(tokenizer, options.stops, len(results))
-    ids = [prompt_ids(tokenizer, prompt, starts_documents) for prompt in prompts]
+    lines = [prompt_ids(tokenizer, prompt, starts_documents) for prompt in prompts]
+    ids = [line for line in lines for _ in range(samples)]
+    watcher = Watcher(tokenizer, options.stops, ids)
     events = generate_ids(
         network,
-        [line for line in ids for _ in range(samples)],
+        ids,
         options,
         forbidden=forbidden_ids(tokenizer),
-        end_ids=_end_ids(tokenizer),
+        end_ids=sorted(tokenizer.end_ids),
         cached=cached,
         samples=[result.sample for result in results],
         watch=watcher,
@@ -197,7 +218,3 @@ def generate_texts(
         if explain or show_end:
             result.steps.append(event)
     return results
-
-
-def _end_ids(tokenizer: Tokenizer) -> list[int]:
-    return [] if tokenizer.end_id is None else [tokenizer.end_id]

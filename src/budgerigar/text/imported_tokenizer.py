@@ -102,23 +102,16 @@ class ImportedTokenizer(Tokenizer):
         ids = np.fromiter(chain.from_iterable(encoded), dtype=self.id_type, count=lengths.sum())
         return ids, lengths
 
-    def encode_parts(self, parts: Iterable[str | int]) -> list[int]:
-        """Ids of a text with special tokens in it: texts, and ids of special tokens.
-
-        The parts are cut as one text, as the authors' own library does with a rendered chat; but a
-        text part can never become a special token. A number first that is -1 says that something
-        stands before: the next text does not begin one.
-        """
-        listed = list(parts)
-        inside = bool(listed) and listed[0] == -1
+    def encode_parts(self, parts: Iterable[str | int], inside: bool = False) -> list[int]:
+        """As `Tokenizer.encode_parts`: cut as one text, as the authors' own library does it."""
         anchor = self._anchor if inside else None
         text = "" if anchor is None else sealed_name(anchor)
-        for part in listed[inside:]:
-            if not isinstance(part, str):
-                text += sealed_name(part)
+        for part in parts:
+            if isinstance(part, str):
+                normalised = self._normalised(part)
+                text += normalised if text else self._spaced(normalised)
             else:
-                part = self._normalised(part)
-                text += part if text else self._spaced(part)
+                text += sealed_name(part)
         scalars(text)
         ids = self._known(self._chat_cutter.encode(text, add_special_tokens=False))
         return ids if anchor is None else ids[1:]

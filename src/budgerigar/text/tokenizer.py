@@ -46,11 +46,12 @@ class Tokenizer:
 
     What others made is an `ImportedTokenizer`, which declares more of: start_ids (what stands before
     a text), end_ids (all at which a text ends), opening_id (what a text begins from where nothing is
-    given), chat_template, lossy (what does not come back, in words).
+    given), chat_template, names (of roles: "bos_token"), lossy (what does not come back, in words).
     """
 
     imported = False
     opening_id: int | None = None
+    closing_ids: tuple[int, ...] = ()
     chat_template: str | None = None
     lossy: str | None = None
 
@@ -65,6 +66,7 @@ class Tokenizer:
         self.mask_id = self.special_ids.get(MASK)
         self.start_ids: tuple[int, ...] = () if self.end_id is None else (self.end_id,)
         self.end_ids = frozenset(self.start_ids)
+        self.names = dict.fromkeys(("bos_token", "eos_token"), END) if self.start_ids else {}
         if never_seen is None:
             never_seen = np.zeros(self.vocab_size, dtype=bool)
         assert never_seen.shape == (self.vocab_size,)
@@ -101,6 +103,23 @@ class Tokenizer:
         lengths = np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded))
         ids = np.fromiter(chain.from_iterable(encoded), dtype=self.id_type, count=lengths.sum())
         return ids, lengths
+
+    def encode_parts(self, parts: Iterable[str | int], inside: bool = False) -> list[int]:
+        """Ids of a text with special tokens in it, given as texts and ids of special tokens.
+
+        A text part can never become a special token. inside: something stands before the parts, so
+        the first of them does not begin a text.
+        """
+        ids: list[int] = []
+        waiting = ""
+        for part in [*parts, -1]:
+            if isinstance(part, str):
+                waiting += part
+                continue
+            ids += self.encode(waiting) if waiting else []
+            ids += [part] if part >= 0 else []
+            waiting = ""
+        return ids
 
     def split_safely(
         self, text: str, block_characters: int = _BLOCK_CHARACTERS
