@@ -17,6 +17,7 @@ from budgerigar.formats.hugging_face_out import save_hugging_face
 from budgerigar.formats.run import Loaded
 from budgerigar.generation.generate import generate_ids
 from budgerigar.generation.options import SamplingOptions
+from budgerigar.layers.positions import relative_buckets, sinusoids
 from budgerigar.layers.taps import Taps
 from budgerigar.models.transformer import Transformer
 
@@ -95,7 +96,7 @@ def test_64_greedy_tokens_are_theirs_alone_and_in_a_batch(name: str, ours: Any) 
     options = SamplingOptions(temperature=0, max_new_tokens=64)
     if name in DECODERS:
         prompts, sources = [ids(1, n, seed=n)[0] for n in (7, 3)], None
-        pairs = [(prompt,) for prompt in prompts]
+        pairs: list[Any] = [(prompt,) for prompt in prompts]
     else:
         start = network.config.decoder_start
         assert start == model.config.decoder_start_token_id
@@ -181,7 +182,8 @@ def test_out_again_they_load_it_without_a_complaint(name: str, ours: Any, tmp_pa
     assert not missing
     assert not info["unexpected_keys"]
     assert not info["mismatched_keys"]
-    close(*(logits(name, m.eval(), network)[1] for m in (again, model)), at_most=1e-6)
+    found, wanted = (logits(name, m.eval(), network)[1] for m in (again, model))
+    close(found, wanted, at_most=1e-6)
 
 
 def test_bert_pools_as_they_do(ours: Any) -> None:
@@ -281,3 +283,44 @@ def test_rotary_scaling_over_the_whole_context(name: str, tmp_path: Path) -> Non
     tokens = ids(1, 900)
     with torch.inference_mode():
         close(network(tokens), model(tokens).logits)
+
+
+def test_all_layers_of_a_stack_share_the_bias_of_its_first(ours: Any) -> None:
+    folder, network = ours("t5")
+    entries = {e.ours: e.theirs for e in load_weights(describe(folder))[1].entries}
+    biases = {name: theirs for name, theirs in entries.items() if "relative_bias" in name}
+    assert biases == {
+        f"{stack}.relative_bias.weight": f"{stack}.block.0.layer.0.SelfAttention."
+        "relative_attention_bias.weight"
+        for stack in ("encoder", "decoder")
+    }
+    tokens, source = ids(1, 9), ids(1, 9, seed=1)
+    with torch.no_grad():
+        before = network(tokens, source=source)
+        network.get_parameter("decoder.relative_bias.weight").mul_(3)
+        model = theirs("t5")
+        model.decoder.block[0].layer[0].SelfAttention.relative_attention_bias.weight.mul_(3)
+        wanted = model(input_ids=source, decoder_input_ids=tokens).logits
+        try:
+            assert not torch.allclose(network(tokens, source=source), before)
+            close(network(tokens, source=source), wanted)
+        finally:
+            network.get_parameter("decoder.relative_bias.weight").div_(3)
+
+
+@pytest.mark.parametrize("both_ways", [True, False])
+def test_buckets_of_distances_are_theirs(both_ways: bool) -> None:
+    from transformers.models.t5.modeling_t5 import T5Attention
+
+    distances = torch.arange(-1500, 1500)
+    for n_buckets, most in ((32, 128), (8, 20), (64, 256)):
+        wanted = T5Attention._relative_position_bucket(distances, both_ways, n_buckets, most)
+        assert torch.equal(relative_buckets(distances, n_buckets, most, both_ways), wanted)
+
+
+def test_sines_and_cosines_are_theirs_over_the_whole_context() -> None:
+    """Theirs are computed in float64 once, ours in float32 where they are needed."""
+    from transformers.models.marian.modeling_marian import MarianSinusoidalPositionalEmbedding
+
+    table = MarianSinusoidalPositionalEmbedding(1024, 64).create_weight()
+    assert (sinusoids(torch.arange(1024), 64, "split") - table).abs().max() < 1e-4

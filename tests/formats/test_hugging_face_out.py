@@ -18,6 +18,7 @@ from budgerigar.formats.families.fitting import best_fit, fit
 from budgerigar.formats.hugging_face_out import save_hugging_face
 from budgerigar.formats.run import Loaded, make_config
 from budgerigar.layers.config import LayerPattern, RotaryScaling, TransformerConfig
+from budgerigar.layers.packed_linear import PackedEmbedding, PackedLinear, PackedMatrix
 from budgerigar.models.transformer import Transformer
 from budgerigar.text.tokenizers import Tokenizer, train_tokenizer
 
@@ -249,4 +250,25 @@ def test_two_vocabularies_are_both_written(tmp_path: Path) -> None:
     assert any("source_tokenizer.json" in note for note in exported.notes)
     again = bg.load(tmp_path / "out")
     assert again.encode(SAMPLE) == [*ids, run.source_tokenizer.end_id]
+    assert again.source_tokenizer is not None
     assert (again.tokenizer.vocab_size, again.source_tokenizer.vocab_size) == (257, 287)
+
+
+def test_quantised_weights_are_written_out_in_full(tmp_path: Path) -> None:
+    """A model that keeps its matrices as integers and scales, as out of a GGUF file."""
+    run = run_of(MODELS["llama"][2])
+    generator = torch.Generator().manual_seed(0)
+
+    def packed(rows: int, columns: int) -> PackedMatrix:
+        codes = torch.randint(-9, 9, (rows, columns), generator=generator, dtype=torch.int8)
+        return PackedMatrix(codes, torch.rand(rows, columns // 8, generator=generator) / 20)
+
+    block = run.network.decoder.get_submodule("1")
+    block.feed_forward.down = PackedLinear(packed(32, block.feed_forward.down.in_features))
+    run.network.embedding.tokens = PackedEmbedding(packed(run.tokenizer.vocab_size, 32))
+    tokens = ids(1, 20)
+    with torch.inference_mode():
+        wanted = run.network(tokens)
+        save_hugging_face(run, tmp_path / "out")
+        found = bg.load(tmp_path / "out").network(tokens)
+    assert (found - wanted).abs().max() <= 1e-4 * wanted.abs().max()

@@ -188,7 +188,7 @@ def test_five_thousand_damaged_files(tmp_path: Path) -> None:
 # -- folders ---------------------------------------------------------------------------------------
 @pytest.fixture
 def shards(tmp_path: Path) -> Path:
-    homes = {}
+    homes: dict[str, str] = {}
     for number, names in enumerate((("a", "b"), ("c",))):
         shard = f"model-{number}.safetensors"
         save_file({name: torch.full((2,), float(number)) for name in names}, tmp_path / shard)

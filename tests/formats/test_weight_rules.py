@@ -99,7 +99,7 @@ def test_interleaved_rotary_pairs_become_half_split_ones(heads: int, width: int)
         values = (x @ ours.T).view(1, 5, heads, width).transpose(1, 2)
         turned[name] = rotate(values, angles.cos()[None, None], angles.sin()[None, None])[0]
     scores.append(torch.einsum("hte,hse->hts", turned["query"], turned["key"]))
-    assert torch.allclose(*scores, atol=1e-4)
+    assert torch.allclose(scores[0], scores[1], atol=1e-4)
 
 
 def test_interleaved_biases_move_with_their_rows() -> None:

@@ -29,7 +29,7 @@ _LLAMA: dict[str, Any] = {
     "max_position_embeddings": 96,
 }
 _BERT: dict[str, Any] = {k: v for k, v in _LLAMA.items() if k != "num_key_value_heads"}
-_DISTIL = {
+_DISTIL: dict[str, Any] = {
     "vocab_size": V,
     "dim": 24,
     "hidden_dim": 40,
@@ -37,7 +37,7 @@ _DISTIL = {
     "n_heads": 4,
     "max_position_embeddings": 96,
 }
-_T5 = {
+_T5: dict[str, Any] = {
     "vocab_size": V,
     "d_model": 24,
     "d_kv": 5,
@@ -49,7 +49,7 @@ _T5 = {
     "relative_attention_max_distance": 20,
     "decoder_start_token_id": 0,
 }
-_MARIAN = {
+_MARIAN: dict[str, Any] = {
     "vocab_size": V,
     "d_model": 24,
     "encoder_layers": 2,
@@ -64,7 +64,7 @@ _MARIAN = {
     "pad_token_id": V - 1,
     "decoder_start_token_id": V - 1,
 }
-_LLAMA3 = {
+_LLAMA3: dict[str, Any] = {
     "rope_type": "llama3",
     "rope_theta": 500.0,
     "factor": 8.0,
@@ -72,7 +72,7 @@ _LLAMA3 = {
     "high_freq_factor": 4.0,
     "original_max_position_embeddings": 16,
 }
-_YARN = {
+_YARN: dict[str, Any] = {
     "rope_type": "yarn",
     "rope_theta": 1000.0,
     "factor": 4.0,
@@ -108,7 +108,7 @@ CASES: dict[str, Callable[[], Any]] = {
     "bert-pretraining": lambda: transformers.BertForPreTraining(transformers.BertConfig(**_BERT)),
     "minilm": lambda: transformers.BertModel(transformers.BertConfig(**_BERT)),
     "bert-classes": lambda: transformers.BertForSequenceClassification(
-        transformers.BertConfig(**_BERT, num_labels=5)
+        transformers.BertConfig(**{**_BERT, "num_labels": 5})
     ),
     "distilbert": lambda: transformers.DistilBertForMaskedLM(
         transformers.DistilBertConfig(**_DISTIL)
@@ -118,7 +118,9 @@ CASES: dict[str, Callable[[], Any]] = {
     ),
     "t5": lambda: transformers.T5ForConditionalGeneration(transformers.T5Config(**_T5)),
     "t5-v1.1": lambda: transformers.T5ForConditionalGeneration(
-        transformers.T5Config(**_T5, feed_forward_proj="gated-gelu", tie_word_embeddings=False)
+        transformers.T5Config(
+            **{**_T5, "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}
+        )
     ),
     "marian": lambda: transformers.MarianMTModel(transformers.MarianConfig(**_MARIAN)),
     "marian-two": lambda: transformers.MarianMTModel(

@@ -71,7 +71,9 @@ def fit(family: Family, config: TransformerConfig) -> Fit:
     written = _Names(rule.theirs[0] for rule in family.rules(config))
     given = Values(values, f"the {family.name} family")
     back = family.config_from(given, written)
-    return Fit(family, config, values, back, differences(config, back))
+    # another scale of the scores goes into the queries, see `Fit.query_factor`
+    scaled = config if config.qk_norm != "none" else config.replace(attention_scale=back.scale)
+    return Fit(family, config, values, back, differences(scaled, back))
 
 
 def best_fit(families: Iterable[Family], config: TransformerConfig) -> Fit:
@@ -105,8 +107,6 @@ def best_fit(families: Iterable[Family], config: TransformerConfig) -> Fit:
 def differences(ours: TransformerConfig, theirs: TransformerConfig) -> list[str]:
     """Dials that differ and change logits, in words; fillable ones aside."""
     mine, other = meaning(ours), meaning(theirs)
-    if mine["qk_norm"] == "none":
-        mine["attention_scale"] = other["attention_scale"]  # see `Fit.query_factor`
     if ours.positions == theirs.positions:
         mine, other = mine | _positions(ours), other | _positions(theirs)
     found = []
