@@ -31,6 +31,7 @@ from budgerigar.errors import UserError
 from budgerigar.experiments.cloze import fill_gaps, gap_ids
 from budgerigar.experiments.compare_words import duration
 from budgerigar.experiments.probes import Chart, Probe, keep, kept, probe_folder
+from budgerigar.experiments.why.attention import lstm_settings
 from budgerigar.experiments.why.learning import last_mean, learn
 from budgerigar.models import build
 from budgerigar.models.ancestor_configs import FeedForwardConfig, RecurrentConfig
@@ -272,14 +273,13 @@ def network_of(
 ) -> tuple[Any, TrainingRecipe]:
     """(config, training settings) of a network of about a hundred thousand weights."""
     hidden, longest = sizes.d_hidden, 2 * sizes.longest + 2 * OPENING
+    recipe = load_recipe("stories")
+    recurrent = lstm_settings(recipe.training)
     if name == "feed-forward":
         return FeedForwardConfig(vocab_size, WINDOW, 32, hidden), ADAM
     if name in ("rnn", "lstm"):
         cell: Any = "elman" if name == "rnn" else "lstm"
-        slower = (
-            ADAM if name == "lstm" else TrainingRecipe(**{**asdict(ADAM), "learning_rate": 1e-3})
-        )
-        return RecurrentConfig(vocab_size, cell, 1, hidden // 2, hidden), slower
+        return RecurrentConfig(vocab_size, cell, 1, hidden // 2, hidden), recurrent
     if name == "encoder-decoder":
         return RnnEncoderDecoderConfig(
             vocab_size,
@@ -288,8 +288,8 @@ def network_of(
             d_embedding=hidden // 2,
             d_hidden=hidden // 2,
             decoder_start=end,
-        ), ADAM
-    recipe = load_recipe("stories")  # its training too; one look more where two steps are needed
+        ), recurrent
+    # one look more where two steps are needed
     shape = {"context_length": longest, "n_layers": owners}
     return recipe.model_config(vocab_size, **shape), recipe.training
 
