@@ -78,8 +78,8 @@ class NgramCounter:
         room = max(self.memory // (BYTES_A_PLACE + 24 * packing.n_words), 1)
         what = f"counting n-grams up to {order}"
         with progress.track(what, len(self.tokens), "tokens") as job:
-            for low, high in self._shares(packing, room):
-                words, counts = _gather(packing, low, high, room)
+            for low, high, n_places in self._shares(packing, room):
+                words, counts = _gather(packing, low, high, min(n_places, room))
                 tables.add(words, counts)
                 job.advance(int(counts.sum()))
         levels = self._with_suffixes(tables.finish())
@@ -87,11 +87,11 @@ class NgramCounter:
             level.adjusted = adjusted
         return levels
 
-    def _shares(self, packing: Packing, room: int) -> Iterator[tuple[int, int]]:
-        """Bounds (low, high) of `tops` that part the places into passes of at most `room`, but for
-        tops that are more common than that."""
+    def _shares(self, packing: Packing, room: int) -> Iterator[tuple[int, int, int]]:
+        """(low, high, places) of each pass: bounds of `tops` that hold at most `room` places, but for
+        a top that is more common than that."""
         if len(self.tokens) <= room:
-            yield from [(0, ALL)] if len(self.tokens) else []
+            yield from [(0, ALL, len(self.tokens))] if len(self.tokens) else []
             return
         often = np.zeros(ALL, dtype=np.int64)
         for codes in packing.blocks(BLOCK):
@@ -101,7 +101,9 @@ class NgramCounter:
         while low < ALL:
             before = int(upto[low - 1]) if low else 0
             high = max(int(np.searchsorted(upto, before + room, side="right")), low + 1)
-            yield low, high
+            n_places = int(upto[high - 1]) - before
+            if n_places:
+                yield low, high, n_places
             low = high
 
     def _with_suffixes(self, tables: list[tuple[Ints, NDArray[Any]]]) -> list[CountedLevel]:
@@ -173,24 +175,18 @@ def _gather(packing: Packing, low: int, high: int, room: int) -> tuple[Words, In
 
     At most `room` places are held at once, besides what is distinct among those before.
     """
+    held = np.empty((packing.n_words, room), dtype=np.uint64)
     runs = []
-    parts: list[Words] = []
-    waiting = 0
+    n_held = 0
     for codes in packing.blocks(min(BLOCK, room)):
         words = packing.words(codes, low, high)
-        if waiting + words.shape[1] > room:
-            runs.append(_distinct_of(parts))
-            waiting = 0
-        parts.append(words)
-        waiting += words.shape[1]
-    return merged([*runs, _distinct_of(parts)])
-
-
-def _distinct_of(parts: list[Words]) -> tuple[Words, Ints]:
-    """`distinct` of all parts, which are given up before sorting takes its own memory."""
-    words = np.concatenate(parts, axis=1)
-    parts.clear()
-    return distinct(words)
+        upto = n_held + words.shape[1]
+        if upto > room:
+            runs.append(distinct(held[:, :n_held]))
+            n_held, upto = 0, words.shape[1]
+        held[:, n_held:upto] = words
+        n_held = upto
+    return merged([*runs, distinct(held[:, :n_held])])
 
 
 class _Tables:
