@@ -15,6 +15,7 @@ from torch import Tensor
 
 from budgerigar.errors import UserError
 from budgerigar.formats.gguf_model import describe_gguf, load_gguf
+from budgerigar.formats.run import load_model, save_model
 from budgerigar.layers.packed_linear import PackedEmbedding, PackedLinear
 
 MODELS: dict[str, Callable[[], Any]] = {
@@ -102,6 +103,17 @@ def _put_back(model: Any, held: dict[str, np.ndarray]) -> None:
                     back[order] = numbers
                     numbers = back
             weight.copy_(torch.from_numpy(np.ascontiguousarray(numbers)))
+
+
+def test_a_packed_model_is_saved_as_a_run_of_float32_numbers(tmp_path: Path) -> None:
+    write_model(tmp_path / "tiny.gguf", tiny_llama(), quantise="Q4_1")
+    loaded = load_gguf(tmp_path / "tiny.gguf")
+    save_model(tmp_path / "run", loaded.network, loaded.tokenizer, loaded.config)
+    again = load_model(tmp_path / "run")
+    with torch.inference_mode():
+        _close(again.network(_ids()), loaded.network(_ids()), 1e-5)
+    assert any(isinstance(m, PackedLinear) for m in loaded.network.modules())  # itself unchanged
+    assert again.tokenizer.encode("the") == loaded.tokenizer.encode("the")
 
 
 def test_llama_3s_scaling_is_known_by_its_divisors(tmp_path: Path) -> None:
@@ -192,3 +204,20 @@ def test_a_scale_that_is_no_number_is_refused(tmp_path: Path) -> None:
     path.write_bytes(data)
     with pytest.raises(UserError, match=r"blk.0.attn_v.weight holds numbers that are infinite"):
         load_gguf(path)
+
+
+def test_100_mutated_models(tmp_path: Path) -> None:
+    write_model(tmp_path / "tiny.gguf", tiny_llama(), quantise="Q8_0")
+    good = (tmp_path / "tiny.gguf").read_bytes()
+    header = min(e.offset for e in describe_gguf(tmp_path / "tiny.gguf").file.entries.values())
+    rng, refused = np.random.default_rng(0), 0
+    for _ in range(100):  # in the dials, or in the tensors' places and their first scales
+        data = bytearray(good)
+        first, last = (20, 700) if rng.random() < 0.5 else (header - 2500, header + 3000)
+        data[rng.integers(first, last)] ^= 1 << int(rng.integers(0, 8))
+        (tmp_path / "bad.gguf").write_bytes(data)
+        try:
+            load_gguf(tmp_path / "bad.gguf")
+        except UserError:
+            refused += 1
+    assert refused > 50

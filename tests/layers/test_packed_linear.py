@@ -13,6 +13,7 @@ from budgerigar.layers.packed_linear import (
     PackedEmbedding,
     PackedLinear,
     PackedMatrix,
+    n_weights,
     packed_bytes,
     unpack,
 )
@@ -98,10 +99,11 @@ def test_unpacking_gives_plain_layers_with_the_same_products() -> None:
     parts = Parts()
     x, table = torch.randn(4, 96), Embedding(TransformerConfig(), "decoder", 2)
     before = parts.linear(x), parts.table(torch.tensor([5])), parts.head(x, table)
-    size = packed_bytes(parts)
+    size, n = packed_bytes(parts), n_weights(parts)
     unpack(parts)
     assert type(parts.linear).__name__ == "Linear"
     assert packed_bytes(parts) > 3 * size
+    assert n_weights(parts) == n == sum(p.numel() for p in parts.parameters())
     after = parts.linear(x), parts.table(torch.tensor([5])), parts.head(x, table)
     for one, other in zip(before, after, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-4)

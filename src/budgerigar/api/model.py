@@ -69,7 +69,9 @@ class Model(Writes):
         place = "in memory" if self.folder is None else str(self.folder)
         what = "n-gram"
         if hasattr(self.network, "parameters"):
-            what = f"{sum(p.numel() for p in self.network.parameters()):,} parameters"
+            from budgerigar.layers.packed_linear import n_weights
+
+            what = f"{n_weights(self.network):,} parameters"
             what += f" in {self._layers()}"
         return f"Model({place}: {what}, {self.tokenizer.vocab_size:,} pieces)"
 

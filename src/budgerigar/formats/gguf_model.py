@@ -17,16 +17,9 @@ from budgerigar.errors import UserError
 from budgerigar.formats.gguf_architectures import Architecture, architecture_of
 from budgerigar.formats.gguf_blocks import read_codes
 from budgerigar.formats.gguf_file import GgufFile
+from budgerigar.formats.load_report import Entry, LoadReport
 from budgerigar.formats.run import Loaded, make_config
-from budgerigar.formats.weight_rules import (
-    Entry,
-    LoadReport,
-    Rule,
-    TensorSource,
-    fill,
-    match,
-    shapes_of,
-)
+from budgerigar.formats.weight_rules import Rule, TensorSource, fill, match, shapes_of
 from budgerigar.layers import shapes
 from budgerigar.layers.config import TransformerConfig
 from budgerigar.layers.packed_linear import PackedEmbedding, PackedLinear, PackedMatrix

@@ -22,7 +22,6 @@ from budgerigar.formats.gguf_writer import Planned, kind_for, write_gguf
 from budgerigar.formats.run import Loaded
 from budgerigar.formats.weight_rules import give, shapes_of
 from budgerigar.layers.config import TransformerConfig
-from budgerigar.layers.packed_linear import unpacked
 from budgerigar.models.transformer import Transformer
 
 KINDS = {"F32": 0, "F16": 1, "Q8_0": 7}
@@ -185,7 +184,7 @@ def _fill_vocabulary(metadata: dict[str, Any], rows: int) -> None:
 def _planned(loaded: Loaded, found: GgufFit, kind: str) -> list[Planned]:
     """Every tensor with its type."""
     shapes = shapes_of(Transformer.unfilled(found.config))
-    given = give(unpacked(loaded.network), found.architecture.rules(found.config), shapes)
+    given = give(loaded.network, found.architecture.rules(found.config), shapes)
     extra = _divisors(found.config)
     if extra is not None:
         given[FREQUENCIES] = extra

@@ -25,8 +25,9 @@ from torch import Tensor
 
 from budgerigar.errors import UserError
 from budgerigar.formats.families.family import table
+from budgerigar.formats.load_report import LoadReport
 from budgerigar.formats.run import Loaded, make_config
-from budgerigar.formats.weight_rules import AS_IS, Interleaved, LoadReport, Rule, fill
+from budgerigar.formats.weight_rules import AS_IS, Interleaved, Rule, fill
 from budgerigar.layers.config import TransformerConfig
 from budgerigar.models.transformer import Transformer
 

@@ -13,6 +13,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from budgerigar.errors import UserError
+from budgerigar.layers.packed_linear import unpacked
 
 
 def plain_name(name: str) -> str:
@@ -40,8 +41,12 @@ def unique_tensors(named: Iterable[tuple[str, Tensor]]) -> tuple[dict[str, Tenso
 
 
 def network_tensors(network: nn.Module) -> dict[str, Tensor]:
-    """The weights a file holds: plain names, each tied tensor once, detached, on the CPU."""
-    named = ((plain_name(name), tensor) for name, tensor in network.state_dict().items())
+    """The weights a file holds: plain names, each tied tensor once, detached, on the CPU.
+
+    Quantised matrices are written as the numbers that they stand for.
+    """
+    weights = unpacked(network).state_dict()
+    named = ((plain_name(name), tensor) for name, tensor in weights.items())
     kept, _ = unique_tensors(named)
     return {name: tensor.detach().cpu() for name, tensor in kept.items()}
 

@@ -340,7 +340,9 @@ def weight_of(network: nn.Module, name: str) -> Tensor | None:
     """The weight of that name, a packed one's values too; None where the network has none."""
     found: Any = network
     for part in name.split("."):
-        found = getattr(found, part, None)
+        owner, found = found, getattr(found, part, None)
+    if found is None and getattr(owner, "packed", None) is not None:  # an output layer's own
+        found = owner.packed.dense
     return found.detach() if isinstance(found, Tensor) else None
 
 
