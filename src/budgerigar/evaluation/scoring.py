@@ -36,7 +36,8 @@ def score_ids(
     check_ids(given, network.vocab_size)
     if len(given) < 2:
         return TokenScores(np.zeros(0), np.zeros(0, dtype=np.int64))
-    length = network.context_length or DEFAULT_CONTEXT_LENGTH
+    # windows are padded to their length: a short text needs no wider one
+    length = min(network.context_length or DEFAULT_CONTEXT_LENGTH, len(given) - 1)
     tokens = np.asarray(given, dtype=np.int64)
     counts = np.bincount(tokens, minlength=network.vocab_size)
     store = TokenStore(tokens, n_bytes=0, n_characters=0, end_id=start_id, counts=counts)

@@ -17,7 +17,7 @@ def load_any(path: str | Path = "last", device: str = "cpu") -> Loaded:
     """
     from budgerigar.formats.hugging_face import is_hugging_face, load_hugging_face
 
-    if str(path).strip() and Path(path).is_file():
+    if isinstance(path, str | Path) and str(path).strip() and Path(path).is_file():
         return _load_file(Path(path), device)
     folder = resolve_run(path)
     return (
