@@ -157,6 +157,8 @@ class TranslationEvaluation:
     """pairs that were scored"""
     n_blank: int
     """pairs with a blank side: translated, and left out of scores and losses"""
+    n_exact: int
+    """scored pairs whose translation is the target, to the letter"""
     seconds: float
     """time of translating, reading and scoring not counted"""
     options: TranslationOptions
@@ -172,6 +174,7 @@ class TranslationEvaluation:
             "on": self.on,
             "n_pairs": self.n_pairs,
             "n_blank": self.n_blank,
+            "n_exact": self.n_exact,
             "loss": self.loss.as_dict(),
             "scores": self.scores.as_dict(),
             "seconds": self.seconds,
@@ -221,8 +224,9 @@ def evaluate_translations(
         lowercase=lowercase or model.lowercase,
         bootstrap=bootstrap,
     )
-    n_blank = len(pairs) - len(scored)
-    return TranslationEvaluation(on, loss, scores, texts, len(scored), n_blank, seconds, options)
+    n_exact = sum(texts[number] == pairs[number][1] for number in scored)
+    counts = (len(scored), len(pairs) - len(scored), n_exact)
+    return TranslationEvaluation(on, loss, scores, texts, *counts, seconds, options)
 
 
 def validation_corpus(model: Model) -> Any:

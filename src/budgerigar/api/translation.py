@@ -80,13 +80,17 @@ def pair_files(
     from budgerigar.text.pair_files import PairFiles
 
     names = columns.split(",") if isinstance(columns, str) else list(columns or ())
-    if names and len(names) != 2:
-        raise UserError(f"columns {','.join(names)}: name two, the source's first, as in 1,2")
+    if names and len(names) not in (2, 3):
+        raise UserError(
+            f"columns {','.join(names)}: name two, the source's first, as in 1,2; or three, the task's "
+            "before them"
+        )
     sides = [tuple(map(Path, several(files))) for files in (source, target, pairs)]
     if not any(sides) and not names:
         return None
-    two = (names[0].strip(), names[1].strip()) if names else None
-    found = PairFiles(sides[0], sides[1], sides[2], two)
+    two = (names[-2].strip(), names[-1].strip()) if names else None
+    task = names[0].strip() if len(names) == 3 else None
+    found = PairFiles(sides[0], sides[1], sides[2], two, task)
     found.validate()
     return found
 

@@ -68,7 +68,7 @@ def ablate(
     dials = "-".join(dial.name for dial in layout.dials)
     folder = out or Path("runs") / f"ablate-{text}-{dials}"
     refuse_strangers(folder, SETTINGS, "ablation")
-    corpus = gather_corpus(recipe.text, files, pairs=recipe.reads_pairs)
+    corpus = gather_corpus(recipe.text, files, objective=recipe.objective)
     for remark in corpus.notes:
         progress.note(remark)
     known = _known(folder, corpus, asked.budget(recipe))
@@ -95,7 +95,7 @@ def _collected(
     recipe: Recipe, name: str, text: str, asked: Asked, layout: Layout, work: _Work
 ) -> Ablation:
     """All that the runs of `work` tell."""
-    pairs = recipe.reads_pairs
+    in_order = recipe.objective == "next-token"
     return Ablation(
         name,
         text,
@@ -105,8 +105,8 @@ def _collected(
         asked.budget(recipe),
         asked.one_at_a_time,
         asked.equal_parameters,
-        "loss" if pairs else "bits_per_byte",
-        work.corpus.validation.n_tokens - (not pairs),  # of a text the first one is given
+        "bits_per_byte" if in_order else "loss",
+        work.corpus.validation.n_tokens - in_order,  # of a text the first one is given
         layout.skipped,
         work.folder,
     )
@@ -239,7 +239,8 @@ def _score(found: RunResult) -> str:
     if found.diverged is not None:
         return f"diverged at {found.diverged}"
     bleu = "" if found.bleu is None else f", BLEU {found.bleu:.2f}"
+    bits = found.bits_per_byte
     return (
-        f"{found.bits_per_byte:.4f} bits per byte, {found.loss:.4f} nats per token{bleu} "
+        f"{'' if bits is None else f'{bits:.4f} bits per byte, '}{found.loss:.4f} nats{bleu} "
         f"after {duration(found.training_seconds)}"
     )

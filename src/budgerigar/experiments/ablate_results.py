@@ -213,7 +213,7 @@ def read_run(folder: Path, seed: int) -> RunResult | None:
         folder,
         None,
         float(last["loss"]),
-        float(last["bits_per_byte"]),
+        None if last.get("bits_per_byte") is None else float(last["bits_per_byte"]),
         last.get("bleu"),
         int(last["step"]),
         seconds,

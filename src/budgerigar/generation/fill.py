@@ -187,17 +187,19 @@ def _spans(
     source = [*_with_gaps(tokenizer, parts, sentinels[:n_gaps]), int(tokenizer.end_id)]
     _check_length(network, len(source))
     prefix, gaps, chosen = [sentinels[0]], [], []
-    before = _first(network, source, sentinels[0])
     for number in range(n_gaps):
-        found = _continuations(network, tokenizer, source, prefix, sentinels[number + 1], top_k)
+        stop, room = sentinels[number + 1], network.context_length - len(prefix)
+        before = _log_p_of(network, source, prefix)
+        found = _continuations(
+            network, tokenizer, source, prefix, stop, top_k, room // (n_gaps - number)
+        )
         guesses = [
             Guess(tokenizer.decode(ids), math.exp(min(log_p - before, 0.0)), tuple(ids))
             for ids, log_p in found
         ]
         gaps.append(Gap(tuple(guesses)))
         chosen.append(found[0][0])
-        prefix = [*prefix, *found[0][0], sentinels[number + 1]]
-        before = found[0][1]
+        prefix = [*prefix, *found[0][0], stop]
     return gaps, chosen
 
 
@@ -206,18 +208,24 @@ def _start_id(network: Any, end_id: int) -> int:
     return end_id if start is None else int(start)
 
 
-def _first(network: Any, source: list[int], sentinel: int) -> float:
-    """ln p of the first sentinel, which every answer begins with."""
-    tokens = torch.tensor([[_start_id(network, source[-1])]], device=network.device)
-    logits = network(tokens, source=torch.tensor([source], device=network.device))
-    return float(logits[0, 0].double().log_softmax(-1)[sentinel])
+def _log_p_of(network: Any, source: list[int], target: list[int]) -> float:
+    """ln p of a beginning of the answer."""
+    read = [_start_id(network, source[-1]), *target[:-1]]
+    tokens, given = (torch.tensor([ids], device=network.device) for ids in (read, source))
+    log_p = network(tokens, source=given)[0].double().log_softmax(-1)
+    return float(log_p[range(len(target)), target].sum())
 
 
 def _continuations(
-    network: Any, tokenizer: Any, source: list[int], prefix: list[int], stop: int, top_k: int
+    network: Any,
+    tokenizer: Any,
+    source: list[int],
+    prefix: list[int],
+    stop: int,
+    top_k: int,
+    room: int,
 ) -> list[tuple[list[int], float]]:
-    """(ids of a span, ln p of all up to the sentinel `stop` after it), best first."""
-    room = network.context_length - len(prefix)
+    """(ids of a span, ln p up to the sentinel `stop` after it), best first; at most `room` ids."""
     if room < 2:
         raise UserError("the gaps before have filled this model's context; give fewer gaps")
     banned = _banned(tokenizer, network)

@@ -178,14 +178,13 @@ def fill_in_sampler(recipe: Recipe, corpus: Any) -> Callable[[nn.Module, int], W
     """`(network, step) -> pieces of held-out text with a gap each, and how it is filled`."""
     if recipe.training.sample_every == 0:
         return None
-    gaps = _gaps(corpus)
     starts = corpus.train.end_id is not None
 
     def run(network: nn.Module, step: int) -> Written:
         from budgerigar.generation.fill import fill_text
 
         lines = []
-        for before, word, after in gaps:
+        for before, word, after in _gaps(corpus, network):
             text = f"{before}[MASK]{after}"
             found = fill_text(network, corpus.tokenizer, text, top_k=3, starts_documents=starts)
             guesses = ", ".join(repr(one.text) for one in found.gaps[0].guesses)
@@ -195,16 +194,17 @@ def fill_in_sampler(recipe: Recipe, corpus: Any) -> Callable[[nn.Module, int], W
     return run
 
 
-def _gaps(corpus: Any) -> list[tuple[str, str, str]]:
-    """(before, a word, after) of pieces of the held-out text, spread over it."""
+def _gaps(corpus: Any, network: Any) -> list[tuple[str, str, str]]:
+    """(before, a word, after) of pieces of the held-out text, short enough to be read."""
     store, tokenizer = corpus.validation, corpus.tokenizer
+    most = network.context_length // 2  # the other half: what is filled in, and spelled words
     found = []
     for number in range(SHOWN):
         start = number * max(store.n_tokens - SHOWN_TOKENS, 1) // SHOWN
-        ids = store.tokens[start : start + SHOWN_TOKENS].tolist()
+        ids = store.tokens[start : start + min(SHOWN_TOKENS, most)].tolist()
         words = tokenizer.decode(ids).replace("\n", " ").split(" ")[1:-1]
         places = [i for i, word in enumerate(words) if word.isalpha()]
-        if places:
+        if places and len(tokenizer.encode(" ".join(words))) <= most:
             at = places[len(places) // 2]
             before, after = " ".join([*words[:at], ""]), " ".join(["", *words[at + 1 :]])
             found.append((before, words[at], after))

@@ -240,6 +240,7 @@ def _translations(model: Any, options: argparse.Namespace) -> None:
     print(f"{model.folder} on {found.on}: {found.n_pairs:,} pairs{blank}")
     print(_indented(str(found.scores)))
     print(_loss_table({"": found.loss}))
+    print(f"  exactly as the target  {found.n_exact:,} of {found.n_pairs:,}")
     how = f"beam {found.options.beam_size}" if found.options.beam_size > 1 else "greedy"
     how = "sampling" if found.options.sampling else how
     print(
