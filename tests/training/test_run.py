@@ -58,6 +58,9 @@ def test_an_ngram_trains_through_the_same_call(tmp_path: Path, text: Path) -> No
     assert (run.folder / "report.html").is_file()
     with pytest.raises(UserError, match="nothing to resume"):
         train(resume=run.folder)
+    (run.folder / "model.safetensors").unlink()  # as when it was killed
+    with pytest.raises(UserError, match="remove the folder and train again"):
+        load_model(run.folder)
 
 
 def test_documents_are_kept_apart(tmp_path: Path, text: Path) -> None:

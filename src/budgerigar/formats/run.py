@@ -264,15 +264,20 @@ def load_model(path: str | Path, device: str = "cpu") -> Loaded:
     config = run.config()
     missing = [n for n in ("tokenizer.json", "model.safetensors") if not (folder / n).is_file()]
     if missing:
-        hint = (
-            f" Training has not saved a model yet; go on with `budgie train --resume {folder}`."
-            if missing == ["model.safetensors"] and run.recipe_path.is_file()
-            else ""
-        )
+        hint = _unfinished(run, config) if missing == ["model.safetensors"] else ""
         raise UserError(f"{folder} lacks {' and '.join(missing)}.{hint}")
     tokenizer, source_tokenizer = load_tokenizers(folder)
     network = load_network(folder, config, device)
     return Loaded(network, tokenizer, config, run.recipe(), folder, source_tokenizer)
+
+
+def _unfinished(run: RunFolder, config: dict[str, Any]) -> str:
+    """How to get the model that a run has not saved yet."""
+    if not run.recipe_path.is_file():
+        return ""
+    if isinstance(config_from_dict(config["model"]), NgramConfig):
+        return " Counting was stopped before its end: remove the folder and train again."
+    return f" Training has not saved a model yet; go on with `budgie train --resume {run.path}`."
 
 
 def load_network(folder: Path, config: dict[str, Any], device: str = "cpu") -> Any:

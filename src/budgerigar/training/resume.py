@@ -60,7 +60,7 @@ def _network(config: dict[str, Any], recipe: Recipe, corpus: Any, checkpoint: An
         return new_network(shape, recipe, corpus)
     network: nn.Module = models.build(shape, seed=recipe.training.seed)
     if checkpoint is None:
-        take_weights(network, load_model(base).network, with_classes=False)
+        take_weights(network, load_model(str(base)).network, with_classes=False)
     return network
 
 
@@ -73,7 +73,10 @@ def _resumed_recipe(folder: RunFolder, settings: Mapping[str, Any] | None) -> Re
         )
     recipe = recipe_from_dict(stored, str(folder.recipe_path))
     if recipe.kind == "ngram":
-        raise UserError(f"{folder.path} is an n-gram: it is counted in one go, nothing to resume.")
+        raise UserError(
+            f"{folder.path} is an n-gram, which is counted in one go: there is nothing to resume. If it "
+            "was stopped before its end, remove the folder and train again."
+        )
     changes = {k: v for k, v in (settings or {}).items() if v is not None}
     refused = [name for name in changes if name not in CHANGEABLE]
     if refused:
