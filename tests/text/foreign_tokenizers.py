@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from tokenizers import (
     AddedToken,
     Regex,
@@ -148,3 +149,21 @@ def write(folder: Path, backend: Backend, settings: dict[str, Any]) -> None:
     backend.save(str(folder / "tokenizer.json"))
     settings = {"tokenizer_class": "PreTrainedTokenizerFast", **settings}
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+
+
+def damaged(value: Any, random: np.random.Generator) -> Any:
+    """A JSON value with one part of it replaced, left out or repeated."""
+    strange = [None, -1, 10**12, 1.5, "", "x" * 50, [], {}, True, [["a"]], {"type": "Sequence"}]
+    if isinstance(value, dict) and value and random.random() < 0.9:
+        key = list(value)[random.integers(len(value))]
+        changed = dict(value)
+        if random.random() < 0.1:
+            del changed[key]
+        else:
+            changed[key] = damaged(value[key], random)
+        return changed
+    if isinstance(value, list) and value and random.random() < 0.9:
+        at = random.integers(len(value))
+        again = [value[at]] if random.random() < 0.1 else []
+        return [*value[:at], damaged(value[at], random), *again, *value[at + 1 :]]
+    return strange[random.integers(len(strange))]

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import foreign_tokenizers as foreign
+import numpy as np
 import pytest
 from foreign_tokenizers import NASTY
 from hypothesis import given, settings
@@ -309,3 +310,26 @@ def test_the_first_space_is_the_cutters_and_every_other_the_authors(tmp_path: Pa
     assert tokenizer.decode([1, *ids]) == "The budgerigar has"
     assert tokenizer.token_bytes(ids[0]) == b" " + tokenizer.token_bytes(ids[0], first=True)
     assert tokenizer.decode_bytes(ids[1:]) == b"".join(tokenizer.token_bytes(i) for i in ids[1:])
+
+
+# -- files that mean harm --------------------------------------------------------------------------
+@pytest.mark.parametrize("layout", ["tokenizer.json, GPT-2", "tokenizer.json, Llama 2"])
+@pytest.mark.parametrize(
+    "n", [pytest.param(150, id="few"), pytest.param(2000, id="many", marks=pytest.mark.slow)]
+)
+def test_damaged_files_are_read_or_refused(tmp_path: Path, layout: str, n: int) -> None:
+    LAYOUTS[layout](tmp_path)
+    names = ("tokenizer.json", "tokenizer_config.json")
+    whole = {name: json.loads((tmp_path / name).read_text()) for name in names}
+    random = np.random.Generator(np.random.PCG64(3))
+    refused = 0
+    for k in range(n):
+        name = names[k % 5 == 0]
+        (tmp_path / name).write_text(json.dumps(foreign.damaged(whole[name], random)))
+        try:
+            tokenizer = tokenizer_from_folder(tmp_path)
+            tokenizer.decode(tokenizer.encode("The <s> budgerigar 虎"))
+        except UserError:
+            refused += 1
+        (tmp_path / name).write_text(json.dumps(whole[name]))
+    assert 0 < refused < n

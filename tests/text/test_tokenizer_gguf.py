@@ -155,3 +155,21 @@ def test_damaged_metadata_are_an_error(tmp_path: Path) -> None:
     padded = good | {"tokenizer.ggml.tokens": tokens}
     padded["tokenizer.ggml.token_type"] = [*good["tokenizer.ggml.token_type"], 5, 5]
     assert tokenizer_from_gguf(padded).vocab_size == len(tokens)
+
+
+@pytest.mark.parametrize(
+    "n", [pytest.param(150, id="few"), pytest.param(2000, id="many", marks=pytest.mark.slow)]
+)
+def test_changed_metadata_are_read_or_refused(tmp_path: Path, n: int) -> None:
+    good = metadata(foreign.byte_level(tmp_path), scores=[0.0] * 421)
+    plain = {k: v.tolist() if hasattr(v, "tolist") else v for k, v in good.items()}
+    random = np.random.Generator(np.random.PCG64(4))
+    refused = 0
+    for k in range(n):
+        kind = {} if k % 2 else {"tokenizer.ggml.model": "llama"}
+        try:
+            tokenizer = tokenizer_from_gguf(foreign.damaged(plain | kind, random))
+            tokenizer.decode(tokenizer.encode("The <s> budgerigar 虎"))
+        except UserError:
+            refused += 1
+    assert 0 < refused < n

@@ -9,6 +9,7 @@ from budgerigar.api.chat import conversation
 from budgerigar.api.checks import checked_text, sampling_options
 from budgerigar.api.translation import refuse_translator
 from budgerigar.generation.streaming import generate_texts, stream_text
+from budgerigar.text.chat_template import checked_messages
 
 if TYPE_CHECKING:
     from budgerigar.api.model import Model
@@ -66,4 +67,4 @@ class Writes:
         template: Jinja2, instead of the model's own. Options: see `SamplingOptions`; an answer has at
         most 512 tokens unless `max_new_tokens` says otherwise. `api.conversation` keeps a chat going.
         """
-        return "".join(conversation(self, messages, template, **options).answer())
+        return "".join(conversation(self, checked_messages(messages), template, **options).answer())

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
@@ -37,6 +38,7 @@ from budgerigar.text.tokenizer_gguf import read_gguf
 from budgerigar.text.tokenizer_parts import CUT_AT_SPACES
 
 KIND = "imported"
+MOST_IDS = 4_000_000
 
 
 class ImportedTokenizer(Tokenizer):
@@ -52,12 +54,12 @@ class ImportedTokenizer(Tokenizer):
         self.definition = definition
         self.kind = KIND
         document = definition.document
+        numbers = _checked_numbers(document)
         plain, self._charsmap = without_charsmap(document)
         sealed_document, self._byte_ids = sealed(plain)
         self._sealed = json.dumps(sealed_document)
         self._cutter = _backend(sealed_document)
         self._cutter.encode_special_tokens = True
-        numbers = piece_numbers(document)
         self.vocab_size = definition.vocab_size or max(numbers.values(), default=-1) + 1
         self._texts = {number: text for text, number in numbers.items() if number < self.vocab_size}
         added = document.get("added_tokens") or ()
@@ -94,7 +96,10 @@ class ImportedTokenizer(Tokenizer):
             self._spaced(self._normalised(text[length:]))
             for text, (_, length) in zip(texts, openings, strict=True)
         ]
-        batch = self._cutter.encode_batch(rests, add_special_tokens=False)
+        try:
+            batch = self._cutter.encode_batch(rests, add_special_tokens=False)
+        except Exception as error:  # a vocabulary without an unknown token
+            raise UserError(f"this tokenizer cannot cut the text: {error}") from None
         encoded = [
             first + self._known(one) for (first, _), one in zip(openings, batch, strict=True)
         ]
@@ -199,16 +204,17 @@ class ImportedTokenizer(Tokenizer):
     @classmethod
     def from_files(cls, document: dict[str, Any], extras: dict[str, Any]) -> ImportedTokenizer:
         """Read what `save` wrote."""
-        return cls(
-            Definition(
-                document,
-                Declared.from_dict(extras["declared"]),
-                tuple(extras["source"]),
-                extras["vocab_size"],
-                extras["from_start"],
-                extras["leading_space"],
+        with _damage("the tokenizer of this run"):
+            return cls(
+                Definition(
+                    document,
+                    Declared.from_dict(extras["declared"]),
+                    tuple(extras["source"]),
+                    extras["vocab_size"],
+                    extras["from_start"],
+                    extras["leading_space"],
+                )
             )
-        )
 
     @cached_property
     def backend(self) -> Backend:  # type: ignore[override]
@@ -267,7 +273,8 @@ def tokenizer_from_folder(folder: str | Path, side: str = "target") -> ImportedT
     Raises:
         UserError: there is none, or it is damaged; it names the file.
     """
-    return ImportedTokenizer(read_folder(Path(folder), side))
+    with _damage(f"the tokenizer of {folder}"):
+        return ImportedTokenizer(read_folder(Path(folder), side))
 
 
 def tokenizers_from_folder(folder: str | Path) -> tuple[ImportedTokenizer, ImportedTokenizer]:
@@ -284,14 +291,37 @@ def tokenizer_from_gguf(
     Raises:
         UserError: it is of a kind, or cuts words in a way, that is not known; it names which.
     """
-    return ImportedTokenizer(read_gguf(metadata, where))
+    with _damage(f"the tokenizer of {where}"):
+        return ImportedTokenizer(read_gguf(metadata, where))
+
+
+@contextmanager
+def _damage(what: str) -> Iterator[None]:
+    """What a file of the wrong shape leads to is the file's fault."""
+    try:
+        yield
+    except UserError:
+        raise
+    except (AttributeError, LookupError, TypeError, ValueError, OverflowError) as error:
+        raise UserError(f"{what} is damaged ({type(error).__name__}: {error})") from None
+
+
+def _checked_numbers(document: dict[str, Any]) -> dict[str, int]:
+    """The id of every piece, if there are not too many and none is out of all proportion."""
+    numbers = piece_numbers(document)
+    wrong = next((n for n in numbers.values() if type(n) is not int or not 0 <= n < MOST_IDS), None)
+    if wrong is not None or not numbers:
+        raise UserError(f"the tokenizer numbers its pieces wrongly ({wrong!r}); it is damaged")
+    return numbers
 
 
 def _backend(document: dict[str, Any]) -> Backend:
     try:
         return Backend.from_str(json.dumps(document))
-    except Exception as error:  # `tokenizers` raises nothing more special than Exception
-        raise UserError(f"this tokenizer cannot be run: {error}") from None
+    except BaseException as error:  # the library raises nothing special, and sometimes panics
+        if isinstance(error, KeyboardInterrupt | SystemExit):
+            raise
+        raise UserError(f"this tokenizer cannot be run: {str(error)[:300]}") from None
 
 
 def _cuts_at_spaces(document: dict[str, Any]) -> bool:

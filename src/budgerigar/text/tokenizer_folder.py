@@ -49,7 +49,7 @@ def read_folder(folder: Path, side: str = "target") -> Definition:
     (document, names, defaults), spaced = _layout(folder, said)
     _add_declared_tokens(document, said, defaults)
     declared = _declared(document, said, defaults, piece_numbers(document))
-    where = f"{folder}: {', '.join(names)}"
+    where = f"{folder.name}: {', '.join(names)}"
     return Definition(document, declared, (where, *said.files), leading_space=spaced)
 
 
@@ -193,7 +193,7 @@ def _marian(folder: Path, said: Declarations, side: str) -> Definition:
         unk_id=vocabulary[named["unk"]],
         pad_id=vocabulary.get(named["pad"]),
     )
-    files = (f"{folder}: {spm.name}, {table.name}", *said.files)
+    files = (f"{folder.name}: {spm.name}, {table.name}", *said.files)
     return Definition(document, declared, files, len(vocabulary), languages)
 
 
