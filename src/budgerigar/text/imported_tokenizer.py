@@ -64,6 +64,7 @@ class ImportedTokenizer(Tokenizer):
         self._texts = {number: text for text, number in numbers.items() if number < self.vocab_size}
         added = document.get("added_tokens") or ()
         self.special_ids = {t["content"]: t["id"] for t in added if t.get("special")}
+        self._check_added(added)
         self._literal = {t["id"]: t["content"].encode() for t in added if not t.get("special")}
         self.never_seen = np.zeros(self.vocab_size, dtype=bool)
         self._take_declared(definition.declared)
@@ -71,6 +72,16 @@ class ImportedTokenizer(Tokenizer):
         self._known_bytes: dict[tuple[int, bool], bytes] = {}
         self._special = frozenset(self.special_ids.values())
         self._cuts = SpaceSplitter() if _cuts_at_spaces(document) else None
+
+    def _check_added(self, added: Iterable[dict[str, Any]]) -> None:
+        """The library numbers tokens beside the vocabulary in a row; a file may say otherwise."""
+        for token in added:
+            name = sealed_name(token["id"]) if token.get("special") else token["content"]
+            if (actual := self._cutter.token_to_id(name)) != token["id"]:
+                raise UserError(
+                    f"the tokenizer says that {token['content']!r} is number {token['id']}, but its "
+                    f"vocabulary makes it {actual}: these files do not belong together"
+                )
 
     def _take_declared(self, declared: Declared) -> None:
         where = " and ".join(self.definition.source) or "the tokenizer"
