@@ -74,8 +74,8 @@ def _resumed_recipe(folder: RunFolder, settings: Mapping[str, Any] | None) -> Re
     recipe = recipe_from_dict(stored, str(folder.recipe_path))
     if recipe.kind == "ngram":
         raise UserError(
-            f"{folder.path} is an n-gram, which is counted in one go: there is nothing to resume. If it "
-            "was stopped before its end, remove the folder and train again."
+            f"{folder.path} is an n-gram, which is counted in one go: there is nothing to resume. If "
+            "it was stopped before its end, remove the folder and train again."
         )
     changes = {k: v for k, v in (settings or {}).items() if v is not None}
     refused = [name for name in changes if name not in CHANGEABLE]
