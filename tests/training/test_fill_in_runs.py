@@ -284,6 +284,7 @@ def test_published_shapes_are_the_papers() -> None:
         assert (load_recipe(name).training.steps or 0) == 1_000_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["bert-tiny", "t5-tiny", "classifier"])
 def test_the_packages_recipes_run(tmp_path: Path, files: dict[str, Path], name: str) -> None:
     small = {

@@ -3,7 +3,8 @@
 A gap is written `[MASK]`. An encoder (BERT) puts one token into each, told from everything around it;
 of several gaps the surest is filled first and the others are told again with it in place, so that they
 agree. An encoder-decoder that learnt corrupted spans (T5) writes what is missing, gap after gap.
-A space before a gap belongs to what fills it, where the vocabulary's pieces carry their spaces.
+A space before a gap belongs to what fills it, where the vocabulary's pieces carry their spaces: then
+only such pieces are guesses, so that "good [MASK]" never becomes "goods".
 
 Shapes: T tokens, N gaps, V vocab_size.
 """
@@ -84,15 +85,17 @@ def fill_text(
     parts = GAP.split(text)
     if len(parts) == 1:
         raise UserError(f'there is no gap in the text; write one as {MASK}: "The {MASK} sat."')
-    if getattr(tokenizer, "kind", None) not in _SPACELESS:
-        parts = [*(part.removesuffix(" ") for part in parts[:-1]), parts[-1]]
+    spaced = [part.endswith(" ") for part in parts[:-1]]
+    if tokenizer.kind in _SPACELESS:
+        spaced = [False] * len(spaced)
+    parts = [part[:-1] if cut else part for part, cut in zip(parts, [*spaced, False], strict=True)]
     both = getattr(network.config, "assembly", None) == "encoder-decoder"
     with without_dropout(network), torch.no_grad():
         if both:
             gaps, chosen = _spans(network, tokenizer, parts, top_k)
         else:
             frame = frame_of(tokenizer, starts_documents)
-            gaps, chosen = _tokens(network, tokenizer, parts, top_k, *frame)
+            gaps, chosen = _tokens(network, tokenizer, parts, spaced, top_k, *frame)
     whole = _join(parts, [tokenizer.decode(ids) for ids in chosen])
     return Filled(text, whole, tuple(gaps))
 
@@ -118,23 +121,29 @@ def _tokens(
     network: Any,
     tokenizer: Any,
     parts: Sequence[str],
+    spaced: Sequence[bool],
     top_k: int,
     start: Sequence[int],
     end: Sequence[int],
 ) -> tuple[list[Gap], list[list[int]]]:
-    """Guesses of each gap with all open, and the ids that are filled in one gap after the other."""
+    """Guesses of each gap with all open, and the ids that are filled in one gap after the other.
+
+    spaced: gaps with a space before them, which their piece must bring along.
+    """
     mask_id = need_mask(tokenizer)
     ids = [*start, *_with_gaps(tokenizer, parts, [mask_id] * (len(parts) - 1)), *end]
     places = [place for place, token in enumerate(ids) if token == mask_id]
     _check_length(network, len(ids))
-    banned = _banned(tokenizer, network)
-    log_p = _log_p(network, ids, places)
-    gaps = [Gap(_best(tokenizer, row, banned, top_k)) for row in log_p]
-    open_places = list(places)
-    while open_places:
-        log_p = _log_p(network, ids, open_places).masked_fill(banned, -math.inf)
+    never, without = _banned(tokenizer, network), _without_space(tokenizer, network)
+    banned = torch.stack([never | without if space else never for space in spaced])  # (N,V)
+    log_p = _log_p(network, ids, places).masked_fill(banned, -math.inf)
+    gaps = [Gap(_best(tokenizer, row, top_k)) for row in log_p]
+    left = list(range(len(places)))
+    while left:
+        log_p = _log_p(network, ids, [places[gap] for gap in left])
+        log_p = log_p.masked_fill(banned[left], -math.inf)
         surest = int(log_p.max(-1).values.argmax())
-        ids[open_places.pop(surest)] = int(log_p[surest].argmax())
+        ids[places[left.pop(surest)]] = int(log_p[surest].argmax())
     return gaps, [[ids[place]] for place in places]
 
 
@@ -155,10 +164,16 @@ def _banned(tokenizer: Any, network: Any) -> torch.Tensor:
     return banned
 
 
-def _best(
-    tokenizer: Any, log_p: torch.Tensor, banned: torch.Tensor, top_k: int
-) -> tuple[Guess, ...]:
-    values, ids = log_p.masked_fill(banned, -math.inf).sort(descending=True, stable=True)
+def _without_space(tokenizer: Any, network: Any) -> torch.Tensor:
+    """bool (V,): pieces that bring no space along; none where no piece of the vocabulary does."""
+    has = torch.zeros(network.vocab_size, dtype=torch.bool)
+    for token in range(tokenizer.vocab_size):
+        has[token] = tokenizer.token_bytes(token)[:1] == b" "
+    return ~has if bool(has.any()) else has
+
+
+def _best(tokenizer: Any, log_p: torch.Tensor, top_k: int) -> tuple[Guess, ...]:
+    values, ids = log_p.sort(descending=True, stable=True)
     kept = [(p, i) for p, i in zip(values[:top_k].exp().tolist(), ids.tolist(), strict=False) if p]
     return tuple(Guess(tokenizer.decode([i]), p, (i,)) for p, i in kept)
 

@@ -45,7 +45,7 @@ def in_words(c: TransformerConfig) -> list[str]:
     wide = f"{c.ff_width / c.d_model:.3g}"
     norm = "LayerNorm" if c.norm == "layer" else "RMSNorm"
     sentences = [
-        ASSEMBLIES[c.assembly],
+        ASSEMBLIES[c.assembly] if c.token_head else "Encoder-only: each token sees all others.",
         POSITIONS[c.positions],
         _heads(c),
         f"{norm} stands {PLACES[c.norm_place]}.",

@@ -47,5 +47,5 @@ def run(options: argparse.Namespace) -> None:
 
 def _row(guess: Any) -> tuple[str, str]:
     """Probability and what is guessed; its space is not shown, a line end is."""
-    text = guess.text.removeprefix(" ")
-    return f"{guess.probability:.3f}", text.replace("\n", "↵") or "(nothing)"
+    text = guess.text.removeprefix(" ").replace("\n", "↵")
+    return f"{guess.probability:.3f}", text or "␣"
