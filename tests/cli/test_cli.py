@@ -25,7 +25,7 @@ EXPECTED = {
         *("fill RUN TEXT", "classify RUN [TEXT…]"),
     ],
     "look": ["look RUN TEXT"],
-    "models": ["card RUN|RECIPE|PAPER", "eject RUN"],
+    "models": ["card RUN|RECIPE|PAPER", "doctor PATH", "convert PATH OUT", "eject RUN"],
     "data": ["get NAME", "list", "check FILE…"],
 }
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from budgerigar.api.encoders import need_classifier
     from budgerigar.api.evaluation import evaluate, test_split
     from budgerigar.api.filling import fills_spans
+    from budgerigar.api.forms import convert, doctor
     from budgerigar.api.lessons import why, why_screen, why_table
     from budgerigar.api.loading import load
     from budgerigar.api.looking import back_off, busiest_head, guesses, heads_in_words
@@ -43,6 +44,8 @@ _HOMES = {
     "check": "data",
     "compare": "compare",
     "conversation": "chat",
+    "convert": "forms",
+    "doctor": "forms",
     "eject": "cards",
     "evaluate": "evaluation",
     "fills_spans": "filling",
@@ -74,6 +77,8 @@ __all__ = [
     "check",
     "compare",
     "conversation",
+    "convert",
+    "doctor",
     "eject",
     "evaluate",
     "fills_spans",

@@ -38,6 +38,8 @@ GROUPS: dict[str, tuple[Command, ...]] = {
     "models": (
         Command("card", "RUN|RECIPE|PAPER", "layers, heads, parameters, memory, FLOPs"),
         Command("eject", "RUN", "one plain PyTorch file of that model only"),
+        Command("doctor", "PATH", "what is wrong with a model's files: the classic faults, tried"),
+        Command("convert", "PATH OUT", "to a Hugging Face folder, GGUF, or a run's folder"),
     ),
     "data": (
         Command("get", "NAME", "fetch a corpus of the catalogue"),
