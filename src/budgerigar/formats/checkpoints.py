@@ -21,6 +21,7 @@ from typing import Any
 from torch import Tensor
 
 from budgerigar.errors import UserError
+from budgerigar.formats.adapters import ADAPTERS, WEIGHTS
 from budgerigar.formats.atomic import folder_aside, sweep_partials, write_text
 from budgerigar.formats.tensors import read_tensors, write_tensors
 
@@ -82,7 +83,7 @@ def keep_trunk(folder: Path, step: int) -> Path:
     with folder_aside(target, f"keep the checkpoint of step {step} in {checkpoints}") as aside:
         for file in (checkpoints / checkpoint_name(step)).iterdir():
             shutil.copyfile(file, aside / file.name)
-        for name in ("metrics.jsonl", "model.safetensors"):
+        for name in ("metrics.jsonl", WEIGHTS, ADAPTERS):
             if (Path(folder) / name).is_file():
                 shutil.copyfile(Path(folder) / name, aside / name)
     for other in checkpoints.glob("trunk-*"):

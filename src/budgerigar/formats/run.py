@@ -2,7 +2,7 @@
 
 config.json         format_version, kind, model (every dial), text (documents, sources by SHA-256)
 tokenizer.json      the vocabulary (with two: the target's, and the source's as source_tokenizer.json)
-model.safetensors   the best weights by validation
+model.safetensors   the best weights by validation (adapters.safetensors: what was changed of a base)
 recipe.toml         everything that was asked for, resolved
 metrics.jsonl       one line per measurement
 checkpoints/        what resuming needs (see checkpoints.py)
@@ -18,7 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from budgerigar.errors import UserError
+from budgerigar.formats.adapters import ADAPTERS, WEIGHTS, load_adapted, weights_file
 from budgerigar.formats.atomic import disk_errors, file_aside, folder_aside, write_text
 from budgerigar.formats.tensors import (
     load_network_tensors,
@@ -26,6 +29,7 @@ from budgerigar.formats.tensors import (
     read_tensors,
     write_tensors,
 )
+from budgerigar.layers.lora import has_adapters
 from budgerigar.models.configs import NgramConfig, config_from_dict, config_to_dict
 from budgerigar.models.word_vectors_config import WordVectorsConfig
 
@@ -56,8 +60,12 @@ class RunFolder:
         self.path = Path(path)
         self.config_path = self.path / "config.json"
         self.recipe_path = self.path / "recipe.toml"
-        self.weights_path = self.path / "model.safetensors"
         self.metrics_path = self.path / "metrics.jsonl"
+
+    @property
+    def weights_path(self) -> Path:
+        """The file of the best weights so far."""
+        return weights_file(self.path)
 
     @classmethod
     def create(
@@ -196,7 +204,8 @@ def save_model(
 
 
 def save_weights(folder: Path, network: Any, extra: dict[str, str] | None = None) -> None:
-    """Replace model.safetensors by the weights of `network`, atomically."""
+    """Replace model.safetensors by the weights of `network`, atomically; of a network with adapters
+    these alone are kept, as adapters.safetensors."""
     if hasattr(network, "state_tensors"):
         import torch
 
@@ -204,7 +213,8 @@ def save_weights(folder: Path, network: Any, extra: dict[str, str] | None = None
         tensors = {name: torch.as_tensor(array) for name, array in arrays.items()}
     else:
         tensors = network_tensors(network)
-    with file_aside(Path(folder) / "model.safetensors") as aside:
+    name = ADAPTERS if isinstance(network, nn.Module) and has_adapters(network) else WEIGHTS
+    with file_aside(Path(folder) / name) as aside:
         write_tensors(aside, tensors, {"format": "pt", **(extra or {})})
 
 
@@ -262,9 +272,10 @@ def load_model(path: str | Path, device: str = "cpu") -> Loaded:
     folder = resolve_run(path)
     run = RunFolder.open(folder)
     config = run.config()
-    missing = [n for n in ("tokenizer.json", "model.safetensors") if not (folder / n).is_file()]
+    weights = weights_file(folder, config).name
+    missing = [n for n in ("tokenizer.json", weights) if not (folder / n).is_file()]
     if missing:
-        hint = _unfinished(run, config) if missing == ["model.safetensors"] else ""
+        hint = _unfinished(run, config) if missing == [weights] else ""
         raise UserError(f"{folder} lacks {' and '.join(missing)}.{hint}")
     tokenizer, source_tokenizer = load_tokenizers(folder)
     network = load_network(folder, config, device)
@@ -281,11 +292,14 @@ def _unfinished(run: RunFolder, config: dict[str, Any]) -> str:
 
 
 def load_network(folder: Path, config: dict[str, Any], device: str = "cpu") -> Any:
-    """Build the network that `config` describes and fill it from model.safetensors."""
+    """Build the network that `config` describes and fill it from model.safetensors, or its base's with
+    adapters."""
     from budgerigar import models
 
+    if "adapters" in config:
+        return load_adapted(Path(folder), config, device)
     model_config = config_from_dict(config["model"])
-    path = Path(folder) / "model.safetensors"
+    path = Path(folder) / WEIGHTS
     tensors = read_tensors(path)
     if isinstance(model_config, NgramConfig):
         from budgerigar.models.ngram import NgramModel
@@ -332,7 +346,7 @@ def _inside(path: Path) -> str:
 
 
 def _last_change(folder: Path) -> float:
-    files = ("config.json", "model.safetensors", "metrics.jsonl")
+    files = ("config.json", WEIGHTS, ADAPTERS, "metrics.jsonl")
     return max((folder / f).stat().st_mtime for f in files if (folder / f).exists())
 
 

@@ -13,6 +13,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from budgerigar.errors import UserError
+from budgerigar.layers.lora import has_adapters, is_adapter
 from budgerigar.layers.packed_linear import unpacked
 
 
@@ -43,10 +44,10 @@ def unique_tensors(named: Iterable[tuple[str, Tensor]]) -> tuple[dict[str, Tenso
 def network_tensors(network: nn.Module) -> dict[str, Tensor]:
     """The weights a file holds: plain names, each tied tensor once, detached, on the CPU.
 
-    Quantised matrices are written as the numbers that they stand for.
+    Quantised matrices are written as the numbers that they stand for. Of a network with adapters these
+    alone are written; `layers.lora.merged` makes one network of it and its base.
     """
-    weights = unpacked(network).state_dict()
-    named = ((plain_name(name), tensor) for name, tensor in weights.items())
+    named = _named(network if has_adapters(network) else unpacked(network)).items()
     kept, _ = unique_tensors(named)
     return {name: tensor.detach().cpu() for name, tensor in kept.items()}
 
@@ -57,7 +58,7 @@ def load_network_tensors(network: nn.Module, tensors: Mapping[str, Tensor], path
     Raises:
         UserError: lists what is missing, left over or of another shape, all at once.
     """
-    state = {plain_name(name): tensor for name, tensor in network.state_dict().items()}
+    state = _named(network)
     kept, aliases = unique_tensors(state.items())
     problems = []
     filled: dict[str, Tensor] = {}
@@ -78,7 +79,15 @@ def load_network_tensors(network: nn.Module, tensors: Mapping[str, Tensor], path
             f"  {shown}\nEither file was changed or comes from another run."
         )
     original = getattr(network, "_orig_mod", network)
-    original.load_state_dict(filled)
+    original.load_state_dict(filled, strict=not has_adapters(original))
+
+
+def _named(network: nn.Module) -> dict[str, Tensor]:
+    """What of a network is kept in files, by plain names."""
+    weights = {plain_name(name): tensor for name, tensor in network.state_dict().items()}
+    if not has_adapters(network):
+        return weights
+    return {name: tensor for name, tensor in weights.items() if is_adapter(name)}
 
 
 def write_tensors(

@@ -6,8 +6,11 @@ Shapes: B batch, T positions, S source or key positions, D d_model.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
+import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from budgerigar.layers.attention import Attention
 from budgerigar.layers.cache import LayerCache
@@ -121,6 +124,7 @@ class Stack(nn.Module):
         super().__init__()
         self.name, self.depth = name, depth
         self.causal = name == "decoder"
+        self.recompute = False  # in training keep each layer's input alone, the rest is made anew
         for layer in range(depth):
             block = Block(config, layer, f"{name}.{layer}", cross, both_ways=not self.causal)
             self.add_module(str(layer), block)
@@ -171,8 +175,9 @@ class Stack(nn.Module):
     ) -> Tensor:
         """x (B,T,D), `positions` (B|1,T) for rotary angles -> (B,T,D)."""
         angles, bias = self.angles(positions), self.bias(view)
+        anew = self.recompute and self.training and torch.is_grad_enabled() and taps is None
         for layer, block in enumerate(self.blocks()):
-            x = block(
+            x = (partial(checkpoint, block, use_reentrant=False) if anew else block)(
                 x,
                 view,
                 angles=angles[layer],

@@ -26,7 +26,7 @@ class Averages:
             settings.average_decay,
             settings.average_count,
         )
-        self._named = {plain_name(n): p for n, p in network.named_parameters()}
+        self._named = {plain_name(n): p for n, p in network.named_parameters() if p.requires_grad}
         self._weights = [p.detach() for p in self._named.values()]
         self.updates = 0
         self._ema = [w.clone() for w in self._weights] if self.kind == "ema" else []

@@ -14,6 +14,7 @@ from typing import Any
 
 from budgerigar import progress
 from budgerigar.errors import UserError
+from budgerigar.formats.adapters import ADAPTERS, WEIGHTS
 from budgerigar.formats.atomic import disk_errors, write_text
 from budgerigar.formats.checkpoints import checkpoint_name, read_checkpoint, trunk_checkpoint
 from budgerigar.formats.run import RunFolder, load_tokenizers
@@ -101,6 +102,6 @@ def _copy_state(trunk: Path, out: Path) -> None:
     target = out / "checkpoints" / name
     target.mkdir(parents=True)
     for file in trunk.iterdir():
-        beside = file.name in ("metrics.jsonl", "model.safetensors")
+        beside = file.name in ("metrics.jsonl", WEIGHTS, ADAPTERS)
         shutil.copyfile(file, (out if beside else target) / file.name)
     write_text(out / "checkpoints" / "latest", name + "\n")

@@ -11,17 +11,19 @@ import torch
 
 from budgerigar import progress
 from budgerigar.errors import UserError
-from budgerigar.formats.run import Loaded, load_model
+from budgerigar.formats.load import load_any
+from budgerigar.formats.run import Loaded
 from budgerigar.models.configs import config_to_dict
 from budgerigar.text.fill_in_tokens import need_mask, need_sentinels
+from budgerigar.training.adapting import prepared
 from budgerigar.training.classifying import class_settings
 from budgerigar.training.objectives import CLASSIFICATION, MASKED_WORDS, SPAN_CORRUPTION
 from budgerigar.training.recipe import FROM_TEXT, Recipe, flat, reads_pairs, settings_of
 
 
-def load_base(path: Path, settings: Mapping[str, Any]) -> Loaded:
-    """The run to begin with; refuses settings that would make its weights another model's."""
-    base = load_model(path)
+def load_base(path: str | Path, settings: Mapping[str, Any]) -> Loaded:
+    """The model to begin with; refuses settings that would make its weights another model's."""
+    base = load_any(path)
     if base.config["kind"] == "ngram":
         raise UserError(
             f"{path} is an n-gram: it was counted, not trained, so there are no weights to start "
@@ -138,9 +140,9 @@ def continue_from(recipe: Recipe, corpus: Any, base: Loaded) -> tuple[Recipe, An
             f"The corpus was prepared with another tokenizer than that of {base.folder}, whose "
             "weights mean its own vocabulary. Give the files, and they are read with that one."
         )
-    network, new = base.network, ""
+    network, new = prepared(recipe, base)
     if recipe.objective == CLASSIFICATION:
-        network = with_class_head(recipe, corpus, base)
+        network = with_class_head(recipe, corpus, network, base)
         new = "; a new layer tells the classes"
     progress.note(
         f"starting from {base.folder}: weights, shape and vocabulary "
@@ -150,16 +152,16 @@ def continue_from(recipe: Recipe, corpus: Any, base: Loaded) -> tuple[Recipe, An
     return dataclasses.replace(recipe, model=model), network.train()
 
 
-def with_class_head(recipe: Recipe, corpus: Any, base: Loaded) -> Any:
+def with_class_head(recipe: Recipe, corpus: Any, trained: Any, base: Loaded) -> Any:
     """The encoder of `base` below a layer that tells the classes of `corpus`: a new one, unless `base`
     told these classes already."""
     from budgerigar import models
 
     pooling = recipe.model.get("pooling", "mean")
-    config = base.network.config.replace(**class_settings(recipe, corpus), pooling=pooling)
+    config = trained.config.replace(**class_settings(recipe, corpus), pooling=pooling)
     network = models.build(config, seed=recipe.training.seed)
     known = base.config.get("text", {}).get("classes") == list(corpus.classes)
-    take_weights(network, base.network, with_classes=known)
+    take_weights(network, trained, with_classes=known)
     return network
 
 

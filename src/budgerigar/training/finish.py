@@ -13,6 +13,7 @@ from torch import nn
 from budgerigar import progress
 from budgerigar.formats.metrics import append_metrics
 from budgerigar.formats.run import RunFolder, load_network, save_weights
+from budgerigar.training.adapting import before_and_after, evaluation_length
 from budgerigar.training.classifying import class_evaluator, class_sampler
 from budgerigar.training.corpora import first_tokens, measure_baselines
 from budgerigar.training.device import Compute
@@ -104,7 +105,8 @@ def _evaluator(recipe: Recipe, corpus: Any) -> Callable[[nn.Module, bool], Any]:
     whole, part = corpus.validation, _part(recipe, corpus)
 
     def run(network: Any, everything: bool) -> Any:
-        return evaluate(network, whole if everything else part)
+        length = evaluation_length(recipe, network)
+        return evaluate(network, whole if everything else part, context_length=length)
 
     return run
 
@@ -168,6 +170,7 @@ def run_loop(loop: Loop, recipe: Recipe, corpus: Any, folder: RunFolder) -> Trai
         found = _final_evaluation(loop, network)
         report["evaluation"] = dataclasses.asdict(found)
         _log_final(folder, loop, found)
+        report |= before_and_after(folder.metrics_path, found)
         write_report(folder.path, network, corpus.tokenizer, source)
     return TrainedRun(folder.path, network.eval(), corpus.tokenizer, report, source)
 

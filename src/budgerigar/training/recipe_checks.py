@@ -79,6 +79,7 @@ LEAST: dict[str, float] = {
     "warmup_steps": 0, "learning_rate": 0, "min_learning_rate": 0, "weight_decay": 0,
     "embedding_learning_rate": 0, "head_learning_rate": 0, "muon_learning_rate": 0,
     "muon_weight_decay": 0, "muon_momentum_warmup": 0, "muon_steps": 1, "sample_tokens": 1,
+    "lora": 1,
     "sample_every": 0, "evaluation_tokens": 2, "spike": 0, "clip": 0, "seed": 0, "span_length": 1,
 }  # fmt: skip
 SHARES = (
@@ -105,6 +106,8 @@ def range_problems(training: TrainingRecipe, where: str) -> list[str]:
         problems.append(f"{where} decay_fraction must be above 0 and at most 1")
     if training.minutes is not None and training.minutes <= 0:
         problems.append(f"{where} minutes = {training.minutes:g} must be above 0")
+    if training.lora_alpha is not None and training.lora_alpha <= 0:
+        problems.append(f"{where} lora_alpha = {training.lora_alpha:g} must be above 0")
     if training.epsilon <= 0:
         problems.append(f"{where} epsilon = {training.epsilon:g} must be above 0")
     if training.seed > MOST_SEED:

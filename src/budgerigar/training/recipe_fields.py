@@ -103,6 +103,17 @@ class TrainingRecipe:
     shown are the true cross-entropy, smoothed_loss in metrics.jsonl is what is minimised"""
     seed: int = 1
     """seed of initialisation, data order, dropout and samples, each with its own generator"""
+    lora: int | None = None
+    """fine-tuning (--from): rank of low-rank adapters, which alone are learnt while the base stays as
+    it is, quantised or not (Hu et al. 2021); 8 is usual. None: all weights are learnt"""
+    lora_alpha: float | None = None
+    """adapters count alpha / rank times; None: 2 x rank"""
+    lora_targets: str | None = None
+    """which matrices get adapters: query, key, value, output, up, gate, down, with commas between;
+    attention and feed-forward stand for several. None: all of these"""
+    recompute: bool = False
+    """keep each layer's input alone for the backward pass and compute the rest again: a fraction of the
+    memory, a third more time. Fine-tuning does so by itself where the memory would not suffice"""
     embedding_from: str | None = None
     """a run of word vectors, as wide as this model's embedding, to begin the embedding with"""
 

@@ -11,10 +11,13 @@ from torch import nn
 
 from budgerigar import progress
 from budgerigar.errors import UserError
+from budgerigar.formats.adapters import load_base_of, with_new_adapters
 from budgerigar.formats.atomic import write_text
 from budgerigar.formats.checkpoints import Checkpoint, read_latest_checkpoint
+from budgerigar.formats.load import load_any
 from budgerigar.formats.metrics import append_metrics, cut_metrics, read_metrics
-from budgerigar.formats.run import RunFolder, load_model, load_tokenizers
+from budgerigar.formats.run import RunFolder, load_tokenizers
+from budgerigar.training.adapting import prepared, set_recompute
 from budgerigar.training.corpora import check_same_corpus, corpus_of_run, make_batches
 from budgerigar.training.device import Compute, choose_compute
 from budgerigar.training.fine_tuning import take_weights
@@ -46,21 +49,28 @@ def resume_run(
         check_same_corpus(corpus, text, path)
         if recipe.kind == "word-vectors":
             return resume_vectors(folder, recipe, corpus, checkpoint)
-        network = _network(config, recipe, corpus, checkpoint)
+        network = _network(path, config, recipe, corpus, checkpoint)
+        set_recompute(network, recipe)
         return _go_on(folder, recipe, corpus, network, checkpoint, callbacks)
 
 
-def _network(config: dict[str, Any], recipe: Recipe, corpus: Any, checkpoint: Any) -> nn.Module:
+def _network(
+    folder: Path, config: dict[str, Any], recipe: Recipe, corpus: Any, checkpoint: Any
+) -> nn.Module:
     """The network to go on with; without a checkpoint as it was before its first update."""
     from budgerigar import models
     from budgerigar.models.configs import config_from_dict
 
+    if "adapters" in config:
+        found = load_base_of(config, folder).network
+        return with_new_adapters(found, config["adapters"], recipe.training.seed)
     shape, base = config_from_dict(config["model"]), config.get("started_from")
     if checkpoint is None and not base:
         return new_network(shape, recipe, corpus)
     network: nn.Module = models.build(shape, seed=recipe.training.seed)
     if checkpoint is None:
-        take_weights(network, load_model(str(base)).network, with_classes=False)
+        trained, _ = prepared(recipe, load_any(str(base)))
+        take_weights(network, trained, with_classes=False)
     return network
 
 

@@ -22,6 +22,15 @@ from budgerigar.formats.run import (
     resolve_run,
     save_weights,
 )
+from budgerigar.training.adapting import (
+    check_adapters,
+    fine_tuning_recipe,
+    fit_to_memory,
+    measure_before,
+    needs_fine_tuning,
+    said_of_base,
+    set_recompute,
+)
 from budgerigar.training.asked import refuse_untrainable, without_effect
 from budgerigar.training.branch import branch_off
 from budgerigar.training.corpora import (
@@ -51,6 +60,7 @@ from budgerigar.training.recipe import (
     flat,
     load_recipe,
     override,
+    reads_pairs,
     recipe_from_dict,
     to_toml,
 )
@@ -89,7 +99,8 @@ def train(
         resume: a run folder to go on with; then the rest of the arguments are not needed. With
             `out` and a number of steps (or minutes) it is left as it is, and a run of that length
             goes on in a new folder from where its rate began to fall (warmup-stable-decay).
-        start_from: a run folder whose weights and vocabulary to begin with (fine-tuning).
+        start_from: a model whose weights and vocabulary to begin with (fine-tuning): a run, or one of
+            others (whatever `load_any` takes); with the setting `lora`, adapters beside its weights.
         callbacks: objects with on_step, on_evaluation or on_sample; see events.py.
 
     Raises:
@@ -128,17 +139,28 @@ def _start(
     if out is not None and Path(out).exists():
         RunFolder.refuse_existing(Path(out))
     minutes, settings = _budget(minutes, settings)
-    base = None if start_from is None else load_base(resolve_run(start_from), settings)
+    base = None if start_from is None else load_base(start_from, settings)
     plan: Plan | None = None
-    named = recipe_for(settings, given, base) if recipe is None else recipe
+    named = _suitable(settings, given, base) if recipe is None else recipe
     if named is None:
         plan = _planned(given, corpus, minutes, settings, base)
         asked, corpus = plan.recipe, plan.corpus
     else:
         asked = _as_asked(named, given, minutes, settings)
-        if recipe is None and base is not None:
+        if isinstance(named, str) and recipe is None and base is not None:
             asked = slower_when_going_on(asked, settings)
     return _run(with_full_paths(asked), given, corpus, out, settings, base, plan, callbacks)
+
+
+def _suitable(
+    settings: Mapping[str, Any], given: Given, base: Loaded | None
+) -> Recipe | str | None:
+    """The recipe where none was named; None: it is to be planned for the text."""
+    found = recipe_for(settings, given, base)
+    lora = flat(settings).get("lora")
+    if found or base is None or given.has_pairs or not needs_fine_tuning(base, lora):
+        return found
+    return found if reads_pairs(base.config["model"]) else fine_tuning_recipe(base, settings)
 
 
 def _run(
@@ -152,6 +174,7 @@ def _run(
     callbacks: Iterable[Any],
 ) -> TrainedRun:
     """Train what is settled by now; a corpus is gathered where none was given or planned with."""
+    check_adapters(recipe, base)
     if base is not None:
         check_fits(base, recipe)
         recipe = with_vocabularies(recipe, base)
@@ -244,6 +267,8 @@ def _train_network(
     compute = choose_compute(recipe.training)
     if base is not None:
         recipe, network = continue_from(recipe, corpus, base)
+        if needs_fine_tuning(base, recipe.training.lora):
+            recipe = fit_to_memory(recipe, network, compute.device)
     else:
         windows = recipe.objective in (NEXT_TOKEN, MASKED_WORDS)
         recipe = fit_context(recipe, corpus) if windows else recipe
@@ -253,18 +278,19 @@ def _train_network(
     if recipe.training.precision == "auto" and compute.precision == "bfloat16":
         progress.note("precision: bfloat16 products, which run faster here (--precision float32)")
     recipe = recipe.replace(training={"precision": compute.precision})  # what resuming needs
+    set_recompute(network, recipe)
     network.to(compute.device)
     batches = make_batches(recipe, corpus, network)
     threads = plan.threads if plan else settle_threads(network, batches, recipe.training, compute)
     recipe = _fix_steps(recipe, network, batches, corpus, compute)
     text = describe_corpus(corpus, given, recipe.reads_pairs, recipe.objective)
-    config = make_config(
-        network.config, text, started_from=None if base is None else str(base.folder)
-    )
+    config = make_config(network.config, text, **said_of_base(recipe, base))
     tokenizers = (corpus.tokenizer, getattr(corpus, "source_tokenizer", None))
     folder = RunFolder.create(path, config, to_toml(recipe), *tokenizers)
     with folder.lock():
         lines = plan.baselines if plan else compared(recipe, corpus, network.context_length)
+        if base is not None and needs_fine_tuning(base, recipe.training.lora):
+            lines = lines | measure_before(recipe, corpus, network, folder.metrics_path)
         append_metrics(folder.metrics_path, {"kind": "baselines", "losses": lines})
         torch.manual_seed(recipe.training.seed)
         loop = make_loop(

@@ -34,7 +34,7 @@ class StepTimer:
         self, network: nn.Module, batches: Any, settings: TrainingRecipe, compute: Compute
     ) -> None:
         self._settings, self._compute = settings, compute
-        self._network = copy.deepcopy(network).train()
+        self._network = _twin(network).train()
         self._optimizers = Optimizers(self._network, settings)
         self._averages = Averages(self._network, settings)
         self._turn = 0
@@ -78,6 +78,14 @@ class StepTimer:
         if self._compute.device.type == "cuda":
             torch.cuda.synchronize()
         return time.perf_counter() - start
+
+
+def _twin(network: nn.Module) -> nn.Module:
+    """A copy with weights of its own to train; what is frozen is shared."""
+    frozen = [p for p in network.parameters() if not p.requires_grad]
+    if frozen:
+        frozen += network.buffers()
+    return copy.deepcopy(network, {id(tensor): tensor for tensor in frozen})
 
 
 def usable_cores() -> int:
