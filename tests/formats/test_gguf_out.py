@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import gguf
 import numpy as np
 import pytest
 import torch
+from gguf.gguf_reader import GGUFReader
 from gguf_models import tiny_llama, write_model
 
 from budgerigar.errors import UserError
@@ -51,7 +51,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 }
 
 
-def _run(kind: str = "bpe", end: bool = True, **dials: Any) -> Loaded:
+def run_of_ours(kind: str = "bpe", end: bool = True, **dials: Any) -> Loaded:
     """A model of ours with random weights and a tokenizer of that kind, as if it had been loaded."""
     tokenizer = train_tokenizer([TEXT], kind, end=end)
     config = TransformerConfig(
@@ -72,7 +72,7 @@ def _relative(ours: torch.Tensor, theirs: torch.Tensor) -> float:
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_what_is_written_is_read_again_equal(tmp_path: Path, name: str) -> None:
-    run = _run(**SHAPES[name])
+    run = run_of_ours(**SHAPES[name])
     written = save_gguf(run, tmp_path / "out.gguf", "F32")
     assert written.architecture == name.split()[0] or name in SCALINGS
     loaded = load_gguf(tmp_path / "out.gguf")
@@ -82,25 +82,25 @@ def test_what_is_written_is_read_again_equal(tmp_path: Path, name: str) -> None:
     assert list(loaded.tokenizer.encode(TEXT)) == list(run.tokenizer.encode(TEXT))
     assert loaded.tokenizer.start_ids == (run.tokenizer.end_id,)
     assert run.tokenizer.end_id in loaded.tokenizer.end_ids
-    names = {tensor.name for tensor in gguf.GGUFReader(tmp_path / "out.gguf").tensors}
+    names = {tensor.name for tensor in GGUFReader(tmp_path / "out.gguf").tensors}
     assert ("rope_freqs.weight" in names) == (name in ("llama3", "longrope"))
 
 
 @pytest.mark.parametrize(("kind", "near"), [("F16", 2e-3), ("Q8_0", 5e-2)])
 def test_smaller_numbers(tmp_path: Path, kind: str, near: float) -> None:
-    run = _run(**SHAPES["llama"], d_ff=96)
+    run = run_of_ours(**SHAPES["llama"], d_ff=96)
     written = save_gguf(run, tmp_path / "out.gguf", kind)
     assert set(written.stored) == {"F32", kind}
     loaded = load_gguf(tmp_path / "out.gguf")
     ids = torch.randint(0, 256, (2, 40))
     with torch.inference_mode():
         assert 0 < _relative(loaded.network(ids), run.network(ids)) < near
-    for tensor in gguf.GGUFReader(tmp_path / "out.gguf").tensors:
+    for tensor in GGUFReader(tmp_path / "out.gguf").tensors:
         assert tensor.tensor_type.name == (kind if tensor.n_elements > 64 else "F32")
 
 
 def test_rows_that_blocks_do_not_divide_are_float16(tmp_path: Path) -> None:
-    run = _run(**SHAPES["llama"] | {"d_ff": 72})
+    run = run_of_ours(**SHAPES["llama"] | {"d_ff": 72})
     written = save_gguf(run, tmp_path / "out.gguf", "Q8_0")
     assert written.stored["F16"] == 2 * 64 * 72
     load_gguf(tmp_path / "out.gguf")
@@ -142,21 +142,21 @@ WRONG: dict[str, tuple[str, dict[str, Any]]] = {
 def test_what_has_no_counterpart_is_named(tmp_path: Path, name: str) -> None:
     words, dials = WRONG[name]
     with pytest.raises(UserError, match=words):
-        save_gguf(_run(**dials), tmp_path / "out.gguf")
+        save_gguf(run_of_ours(**dials), tmp_path / "out.gguf")
     assert not list(tmp_path.iterdir())
 
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "out.gguf").write_bytes(b"precious")
     with pytest.raises(UserError, match="exists already"):
-        save_gguf(_run(**LLAMA), tmp_path / "out.gguf")
+        save_gguf(run_of_ours(**LLAMA), tmp_path / "out.gguf")
     with pytest.raises(UserError, match="'Q3_K' is none"):
-        save_gguf(_run(**LLAMA), tmp_path / "other.gguf", "Q3_K")
+        save_gguf(run_of_ours(**LLAMA), tmp_path / "other.gguf", "Q3_K")
 
 
 def test_metadata_as_the_gguf_package_reads_them(tmp_path: Path) -> None:
-    save_gguf(_run(**SHAPES["llama"]), tmp_path / "out.gguf")
-    fields = gguf.GGUFReader(tmp_path / "out.gguf").fields
+    save_gguf(run_of_ours(**SHAPES["llama"]), tmp_path / "out.gguf")
+    fields = GGUFReader(tmp_path / "out.gguf").fields
     assert fields["general.architecture"].contents() == "llama"
     assert fields["llama.attention.head_count_kv"].contents() == 2
     np.testing.assert_allclose(
