@@ -47,9 +47,20 @@ def test_the_pooler_is_a_tanh_of_the_first_position() -> None:
         Transformer(encoder()).pooled(vectors)
 
 
-def test_a_decoder_has_no_vectors_of_a_text() -> None:
-    with pytest.raises(UserError, match="decoder-only"):
-        Transformer(config_of({})).vectors(torch.zeros(1, 2, dtype=torch.long))
+def test_vectors_of_a_decoder_are_what_its_output_layer_reads() -> None:
+    model = Transformer(config_of({}), seed=3).eval()
+    tokens, lengths = torch.randint(0, 17, (2, 7)), torch.tensor([7, 4])
+    with torch.inference_mode():
+        vectors = model.vectors(tokens, lengths)
+        assert torch.equal(model.head(vectors, model.embedding), model(tokens))  # type: ignore[misc]
+        alone = model.vectors(tokens[1:, :4])
+    assert torch.allclose(vectors[1:, :4], alone, rtol=1e-4, atol=1e-6)
+
+
+def test_an_encoder_decoder_has_no_vectors_of_one_text() -> None:
+    both = config_of({"assembly": "encoder-decoder"})
+    with pytest.raises(UserError, match="encode"):
+        Transformer(both).vectors(torch.zeros(1, 2, dtype=torch.long))
 
 
 @pytest.mark.parametrize("positions", ["rotary", "alibi", "relative", "learned"])

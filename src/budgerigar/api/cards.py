@@ -6,7 +6,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from budgerigar.api.imported_card import hugging_face_card
+from budgerigar.api.imported_card import imported_card, remote_card
 from budgerigar.errors import UserError
 from budgerigar.models.card import Card, paper_card
 from budgerigar.models.card import card as card_of
@@ -18,14 +18,17 @@ WORDS_VOCABULARY = 4000  # of some thousand short texts to classify
 
 
 def card(thing: str | Path, vocab_size: int | None = None) -> Card:
-    """The card of a run's folder (or "last"), a recipe or a paper's shape, whichever it names.
+    """The card of a run's folder (or "last"), a model that others made (a folder, a file, a name of
+    the catalogue or the hub), a recipe or a paper's shape, whichever it names.
 
     `vocab_size` is for recipes, whose vocabulary only the text decides.
 
     Raises:
         UserError: it is none of them; the nearest names are given.
     """
+    from budgerigar.formats.names import is_hub_name
     from budgerigar.models.papers import papers
+    from budgerigar.text.model_catalogue import models
     from budgerigar.training.recipe import recipe_names
 
     name = str(thing)
@@ -35,7 +38,25 @@ def card(thing: str | Path, vocab_size: int | None = None) -> Card:
         return paper_card(name)
     if name in recipe_names() or name.endswith(".toml"):
         return _recipe_card(name, vocab_size)
-    raise UserError(_unknown(name, sorted({*recipe_names(), *papers()})))
+    if Path(name).is_file() or name in models():
+        return _file_card(name)
+    if is_hub_name(name):
+        return remote_card(name)
+    raise UserError(_unknown(name, sorted({*recipe_names(), *papers(), *models()})))
+
+
+def _file_card(name: str) -> Card:
+    """Of a model's file, or of a model of the catalogue, which is fetched if need be."""
+    from budgerigar.formats.names import find_named
+
+    path = find_named(name, check=False) or Path(name)
+    found = imported_card(path)
+    if found is None:
+        raise UserError(
+            f"{path} is no model's file that is known here: give the folder of a run or a model, a "
+            ".gguf file or llama2.c's .bin"
+        )
+    return found
 
 
 def _unknown(name: str, known: list[str]) -> str:
@@ -44,19 +65,18 @@ def _unknown(name: str, known: list[str]) -> str:
     near = get_close_matches(name, known, n=2, cutoff=0.5)
     meant = f" Did you mean {' or '.join(near)}?" if near else ""
     return (
-        f"{name!r} is no run folder, recipe or paper's shape.{meant} Known: {', '.join(known)}; "
+        f"{name!r} is no run folder, model, recipe or paper's shape.{meant} Known: {', '.join(known)}; "
         "runs are folders under runs/, or `last`."
     )
 
 
 def _run_card(name: str) -> Card:
-    from budgerigar.formats.hugging_face import is_hugging_face
     from budgerigar.formats.metrics import read_metrics
     from budgerigar.formats.run import RunFolder, resolve_run
     from budgerigar.models.configs import config_from_dict
 
-    if is_hugging_face(resolve_run(name)):
-        return hugging_face_card(resolve_run(name))
+    if (imported := imported_card(resolve_run(name))) is not None:
+        return imported
     run = RunFolder.open(resolve_run(name))
     settings = run.config()
     text = settings.get("text") or {}

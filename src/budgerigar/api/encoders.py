@@ -37,9 +37,7 @@ class EncoderModel(Model):
 
     role = "fill-in"
     does = "fills in words"
-    verbs = (
-        "fill, evaluate, look; and be the start of a classifier (train FILE.tsv --classify --from)"
-    )
+    verbs = "fill, embed, evaluate, look; and begin a classifier (train FILE.tsv --classify --from)"
 
     generate = _refused("generate a text")
     stream = _refused("generate a text")
@@ -138,7 +136,7 @@ class ClassifierModel(EncoderModel):
 
     role = "classes"
     does = "tells classes of texts"
-    verbs = "classify, evaluate, look"
+    verbs = "classify, embed, evaluate, look"
 
     score = _refused("score a text")
 

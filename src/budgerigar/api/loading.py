@@ -16,7 +16,7 @@ def load(
 ) -> Model:
     """A model from a run's folder, its name under runs/, or "last" (the newest); or from a folder in
     the form of Hugging Face's hub (GPT-2, Llama and its likes, BERT, T5, Marian), a GGUF file or
-    llama2.c's .bin.
+    llama2.c's .bin; or a model by its name in the catalogue or on the hub, fetched if need be.
 
     Raises:
         UserError: there is none, or a file of it is missing, damaged or does not fit.

@@ -157,6 +157,21 @@ class Model(Writes):
 
         return fill(self, text, top_k)
 
+    def embed(
+        self,
+        texts: str | Iterable[str],
+        *,
+        pooling: str | None = None,
+        normalise: bool | None = None,
+    ) -> Tensor:
+        """The vector of a text, float32 (D,), or of each of several (n,D); see `api.embedding`."""
+        from budgerigar.api.embedding import embed
+
+        one = isinstance(texts, str)
+        given = [texts] if isinstance(texts, str) else texts
+        vectors = torch.from_numpy(embed(self, given, pooling=pooling, normalise=normalise).vectors)
+        return vectors[0] if one else vectors
+
     # -- numbers -----------------------------------------------------------------------------------
     def encode(self, text: str) -> list[int]:
         """Ids of a text as the model reads it: opened by `<end>` where it learnt documents.

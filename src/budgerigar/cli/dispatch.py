@@ -46,7 +46,8 @@ def overview() -> str:
             lines.append(f"  {head:<7} budgie {f'{row.name} {row.usage}':<{width}}  {row.about}")
         lines.append("")
     lines += [
-        "RUN is a run's folder, or `last` for the newest under runs/.",
+        "RUN is a run's folder, `last` for the newest under runs/, or a model that others made: its",
+        "folder, its .gguf file, or its name (`budgie list models`).",
         "`budgie COMMAND --help` explains a command; start with `budgie demo`.",
     ]
     return "\n".join(lines)

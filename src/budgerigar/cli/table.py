@@ -33,17 +33,18 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("translate", "RUN [TEXT…]", "translate: N lines in, N lines out"),
         Command("fill", "RUN TEXT", 'what may stand in the gaps of a text: "The [MASK] sat."'),
         Command("classify", "RUN [TEXT…]", "which class each text is of"),
+        Command("embed", "RUN [TEXT…]", "a vector of each text; how alike a few texts are"),
     ),
     "look": (Command("look", "RUN TEXT", "what each head attends to: terminal, PNG, SVG, HTML"),),
     "models": (
         Command("card", "RUN|RECIPE|PAPER", "layers, heads, parameters, memory, FLOPs"),
-        Command("eject", "RUN", "one plain PyTorch file of that model only"),
         Command("doctor", "PATH", "what is wrong with a model's files: the classic faults, tried"),
         Command("convert", "PATH OUT", "to a Hugging Face folder, GGUF, or a run's folder"),
+        Command("eject", "RUN", "one plain PyTorch file of that model only"),
     ),
     "data": (
-        Command("get", "NAME", "fetch a corpus of the catalogue"),
-        Command("list", "", "corpora, recipes, papers' shapes, your runs"),
+        Command("get", "NAME", "fetch a corpus or a model of the catalogue"),
+        Command("list", "", "corpora, models, recipes, papers' shapes, your runs"),
         Command("check", "FILE…", "what a text file is like, before training on it"),
     ),
 }

@@ -88,6 +88,25 @@ def load_gguf(path: str | Path, device: str = "cpu", packed: bool = True) -> Loa
     return Loaded(network.to(device), tokenizer, run_config(found), None, Path(path), None, report)
 
 
+def problems(found: DescribedGguf) -> list[str]:
+    """All tensors that are missing, unused or of another shape; from the header alone."""
+    shapes_here = shapes_of(Transformer.unfilled(found.config))
+    rules, ignored = found.architecture.rules(found.config), found.architecture.ignored
+    return match(shapes_here, rules, found.file, ignored).problems
+
+
+def memory_bytes(found: DescribedGguf) -> int:
+    """Bytes of the weights once they are loaded, the quantised ones packed; from the header alone."""
+    total = 0
+    for entry in found.file.entries.values():
+        kind, per_block = entry.kind, 4 * entry.kind.values
+        if kind.quantised and len(entry.shape) == 2:
+            empty = read_codes(np.zeros((1, kind.n_bytes), dtype=np.uint8), kind)
+            per_block = sum(part.nbytes for part in empty if part is not None)
+        total += entry.n_elements // kind.values * per_block
+    return total
+
+
 def run_config(found: DescribedGguf) -> dict[str, Any]:
     """What a run's config.json would say of it."""
     said = found.file.metadata

@@ -64,8 +64,8 @@ def is_hugging_face(folder: Path) -> bool:
     return any(name in values for name in ("model_type", "architectures"))
 
 
-def describe(folder: Path) -> Described:
-    """What the folder holds. Reads no weights.
+def describe(folder: Path, tensors: TensorSource | None = None) -> Described:
+    """What the folder holds. Reads no weights. `tensors`: headers of weights that lie elsewhere.
 
     Raises:
         UserError: a family that is not known, settings or files that are missing, damaged or quantised.
@@ -74,7 +74,7 @@ def describe(folder: Path) -> Described:
     values = Values.read(folder / "config.json")
     _refuse_quantised(values)
     family = family_of(values)
-    tensors = SafetensorsFolder(folder)
+    tensors = tensors or SafetensorsFolder(folder)
     _refuse_packed(tensors)
     config = family.config_from(values, tensors)
     try:

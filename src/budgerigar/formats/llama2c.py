@@ -228,13 +228,10 @@ def load_llama2c(path: str | Path, device: str = "cpu") -> Loaded:
     Raises:
         UserError: it is none, is damaged, or has no tokenizer.bin beside it.
     """
-    from budgerigar.text.imported_tokenizer import tokenizer_from_gguf
-
     header = read_header(path)
     if header is None:
         raise UserError(f"{path} is no model of llama2.c: its size and its header do not fit.")
-    metadata = read_vocabulary(_vocabulary_of(Path(path), header.vocab_size), header.vocab_size)
-    tokenizer = tokenizer_from_gguf(metadata, str(path))
+    tokenizer = tokenizer_beside(path, header)
     network, report = load_weights(path, header)
     imported = {
         "form": "llama2.c file",
@@ -258,6 +255,18 @@ def load_weights(path: str | Path, header: Header) -> tuple[Transformer, LoadRep
 
 
 # -- the vocabulary --------------------------------------------------------------------------------
+def tokenizer_beside(path: str | Path, header: Header) -> Any:
+    """The tokenizer of the file that lies beside a model's.
+
+    Raises:
+        UserError: there is none, it is damaged, or of another model.
+    """
+    from budgerigar.text.imported_tokenizer import tokenizer_from_gguf
+
+    metadata = read_vocabulary(_vocabulary_of(Path(path), header.vocab_size), header.vocab_size)
+    return tokenizer_from_gguf(metadata, str(path))
+
+
 def _vocabulary_of(path: Path, vocab_size: int) -> Path:
     names = ("tokenizer.bin", f"tok{vocab_size}.bin")
     for name in names:

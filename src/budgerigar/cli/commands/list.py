@@ -1,5 +1,5 @@
-"""Corpora of the catalogue with size, languages and licence, recipes, papers' shapes, and the
-runs in this folder. LIST is corpora, recipes, papers or runs.
+"""Corpora and models of the catalogue with size and licence, recipes, papers' shapes, and the runs
+in this folder. LIST is corpora, models, recipes, papers or runs.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from typing import Any
 USES = ("json",)
 EXAMPLES = """examples:
   budgie list
-  budgie list corpora      those with two languages are sentence pairs, to learn translating from"""
+  budgie list corpora      those with two languages are sentence pairs, to learn translating from
+  budgie list models       made by others: budgie chat smollm2-135m-instruct"""
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -18,7 +19,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "what",
         nargs="?",
-        choices=("corpora", "recipes", "papers", "runs"),
+        choices=("corpora", "models", "recipes", "papers", "runs"),
         help="one list only",
         metavar="LIST",
     )
@@ -49,4 +50,6 @@ def _columns(title: str, entry: dict[str, Any]) -> tuple[str, ...]:
     if title == "corpora":
         languages = "-".join(entry["languages"].values())
         return size(entry["n_bytes"]), languages, entry["licence"], entry["title"]
+    if title == "models":
+        return size(entry["n_bytes"]), entry["licence"], entry["title"]
     return (str(entry.get("about") or entry.get("folder")).split("\n")[0],)
