@@ -68,7 +68,7 @@ def test_the_loss_is_torchs_with_masks_made_by_hand(
         document = np.cumsum(opens)
         place = [i - max([j for j in range(i + 1) if opens[j]], default=0) for i in range(len(ids))]
         for k in range(7):
-            read = torch.from_numpy(np.where(groups == k, tokenizer.mask_id, ids))[None]
+            read = torch.from_numpy(np.where(groups == k, rule.mask_id, ids))[None]
             inputs = {
                 "document_ids": torch.from_numpy(document)[None],
                 "positions": torch.tensor([place]),

@@ -123,9 +123,9 @@ def test_the_probability_of_a_span_is_the_models_own(spans: tuple[Any, Tokenizer
     network, tokenizer = spans
     found = fill_text(network, tokenizer, "the [MASK] sat on [MASK] .", top_k=3)
     first, second, third = sentinel_ids(tokenizer)[:3]
-    source = [*tokenizer.encode("the"), first, *tokenizer.encode(" sat on"), second]
+    source: list[Any] = [*tokenizer.encode("the"), first, *tokenizer.encode(" sat on"), second]
     source += [*tokenizer.encode(" ."), tokenizer.end_id]
-    prefix = [first]
+    prefix: list[Any] = [first]
     for gap, stop in zip(found.gaps, (second, third), strict=True):
         assert len(gap.guesses) == 3
         probabilities = [guess.probability for guess in gap.guesses]

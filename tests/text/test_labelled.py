@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,7 @@ ROWS += [("plant", f"a tree {n} grows") for n in range(20)]
 ROWS += [("stone", f"granite {n}") for n in range(10)]
 
 
-def write(path: Path, rows: list[tuple[str, ...]], header: str = "") -> Path:
+def write(path: Path, rows: Sequence[tuple[str, ...]], header: str = "") -> Path:
     lines = ["\t".join(row) for row in rows]
     path.write_text("\n".join([*([header] if header else []), *lines]) + "\n", encoding="utf-8")
     return path

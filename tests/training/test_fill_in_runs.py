@@ -73,7 +73,7 @@ def start(
     case: str, files: dict[str, Path], out: Path, callbacks: Any = (), **training: Any
 ) -> Any:
     own = files["labels.tsv" if case == "classes" else "text.txt"]
-    pairs = {"pairs": files["tasks.tsv"]} if case == "tasks" else {}
+    pairs: dict[str, Any] = {"pairs": files["tasks.tsv"]} if case == "tasks" else {}
     return train(recipe(case, **training), [own], out=out, callbacks=callbacks, **pairs)
 
 
@@ -111,8 +111,9 @@ def test_looking_more_often_changes_nothing(tmp_path: Path, files: dict[str, Pat
     for case in ("words", "spans"):
         start(case, files, tmp_path / f"{case}-1", steps=6, evaluate_every=6, sample_every=0)
         start(case, files, tmp_path / f"{case}-2", steps=6, evaluate_every=2, sample_every=2)
-        ends = [read_latest_checkpoint(tmp_path / f"{case}-{n}").weights for n in (1, 2)]
-        assert all(torch.equal(ends[0][k], ends[1][k]) for k in ends[0])
+        ends = [read_latest_checkpoint(tmp_path / f"{case}-{n}") for n in (1, 2)]
+        one, other = (end.weights for end in ends if end is not None)
+        assert all(torch.equal(one[k], other[k]) for k in one)
 
 
 def test_an_encoder_is_measured_looked_at_and_fills_gaps(
@@ -144,7 +145,7 @@ def test_an_encoder_is_measured_looked_at_and_fills_gaps(
         model.generate("the")
     with pytest.raises(UserError, match="fills in words and reads no source"):
         model.translate("the")
-    card = bg.api.card(tmp_path / "run").as_dict()  # type: ignore[attr-defined]
+    card = bg.api.card(tmp_path / "run").as_dict()
     assert "validation_nats_per_hidden_token" in card["training"]
 
 
@@ -310,3 +311,39 @@ def test_masked_words_leave_the_plateau(tmp_path: Path) -> None:
     )  # fmt: skip
     line = run.report["baselines"]["unigram"]
     assert run.report["best_loss"] < 0.5 * line
+
+
+@pytest.mark.slow
+def test_an_imported_bert_fills_gaps_and_learns_classes(
+    tmp_path: Path, files: dict[str, Path]
+) -> None:
+    """A tiny random BERT that transformers saved: [CLS] and [SEP] stand around what it reads."""
+    transformers = pytest.importorskip("transformers")
+    folder = tmp_path / "bert"
+    folder.mkdir()
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    words = ["the", "cat", "dog", "fox", "hen", "number", "sat", "on", "mat", ".", "##s", *"12345"]
+    (folder / "vocab.txt").write_text("\n".join([*special, *words]) + "\n", encoding="utf-8")
+    transformers.BertTokenizer(str(folder / "vocab.txt")).save_pretrained(folder)
+    shape = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = transformers.BertConfig(
+        vocab_size=len([*special, *words]), intermediate_size=32, max_position_embeddings=32, **shape
+    )
+    theirs = transformers.BertForMaskedLM(config).eval()
+    theirs.save_pretrained(folder)
+    model = bg.load(folder)
+    found = model.fill("the [MASK] sat .", top_k=4)
+    ids = torch.tensor([[2, 5, 4, 11, 14, 3]])  # [CLS] the [MASK] sat . [SEP]
+    with torch.no_grad():
+        logits = theirs(input_ids=ids, token_type_ids=torch.zeros_like(ids)).logits
+    p = logits[0, 2].double().softmax(-1)
+    for guess in found.gaps[0].guesses:
+        assert guess.probability == pytest.approx(float(p[guess.ids[0]]), rel=1e-4)
+        assert guess.text.startswith(" ")
+    run = train(
+        None, [files["labels.tsv"]], out=tmp_path / "run", start_from=folder,
+        settings={"objective": "classification", "steps": 2, "threads": 1, "pooling": "first"},
+    )  # fmt: skip
+    assert run.network.config.n_classes == 2
+    told: Any = bg.load(tmp_path / "run")
+    assert told.classify("the cat sat on mat 3 .")[0].label in ("even", "odd")

@@ -27,9 +27,14 @@ def fill(model: Model, text: str, top_k: int = 5) -> Filled:
 
 
 def fills_spans(model: Model) -> bool:
-    """Whether it is an encoder-decoder that learnt to fill in spans of a text (T5)."""
-    learnt = (model.settings.get("text") or {}).get("objective")
-    return translates(model.network) and learnt == SPAN_CORRUPTION
+    """Whether it is an encoder-decoder that learnt to fill in spans of a text (T5), imported or ours."""
+    from budgerigar.text.fill_in_tokens import sentinel_ids
+
+    if not translates(model.network):
+        return False
+    if model.recipe is None:
+        return bool(sentinel_ids(model.tokenizer))
+    return (model.settings.get("text") or {}).get("objective") == SPAN_CORRUPTION
 
 
 def need_filler(model: Model) -> None:

@@ -27,6 +27,7 @@ from budgerigar.models.modes import without_dropout
 from budgerigar.text.fill_in_tokens import need_mask, need_sentinels
 from budgerigar.text.labelled_corpus import frame_of
 from budgerigar.text.tokenizer import MASK
+from budgerigar.text.words import INSIDE
 
 GAP = re.compile(r"\[MASK\]|<extra_id_\d+>")
 LONGEST_SPAN = 24  # tokens that a gap may be filled with
@@ -85,24 +86,34 @@ def fill_text(
     parts = GAP.split(text)
     if len(parts) == 1:
         raise UserError(f'there is no gap in the text; write one as {MASK}: "The {MASK} sat."')
+    carry, wrong = _after_a_space(tokenizer, network)
     spaced = [part.endswith(" ") for part in parts[:-1]]
-    if tokenizer.kind in _SPACELESS:
-        spaced = [False] * len(spaced)
-    parts = [part[:-1] if cut else part for part, cut in zip(parts, [*spaced, False], strict=True)]
+    if carry:
+        parts = [*(part.removesuffix(" ") for part in parts[:-1]), parts[-1]]
     both = getattr(network.config, "assembly", None) == "encoder-decoder"
     with without_dropout(network), torch.no_grad():
         if both:
-            gaps, chosen = _spans(network, tokenizer, parts, top_k)
+            gaps, chosen = _spans(network, tokenizer, parts, spaced, top_k)
         else:
             frame = frame_of(tokenizer, starts_documents)
-            gaps, chosen = _tokens(network, tokenizer, parts, spaced, top_k, *frame)
-    whole = _join(parts, [tokenizer.decode(ids) for ids in chosen])
+            never = _banned(tokenizer, network)
+            banned = torch.stack([never | wrong if space else never for space in spaced])
+            gaps, chosen = _tokens(network, tokenizer, parts, spaced, banned, top_k, *frame)
+    both_sides = zip(chosen, spaced, strict=True)
+    whole = _join(parts, [_spelled(tokenizer, ids, space) for ids, space in both_sides])
     return Filled(text, whole, tuple(gaps))
 
 
 def _join(parts: Sequence[str], fillings: Sequence[str]) -> str:
     pairs = zip(parts, [*fillings, ""], strict=True)
     return "".join(part + filling for part, filling in pairs)
+
+
+def _spelled(tokenizer: Any, ids: Sequence[int], spaced: bool) -> str:
+    """What fills a gap, as it stands after a space or not. (Decoding would take it for a beginning.)"""
+    raw = b"".join(tokenizer.token_bytes(token) for token in ids)
+    text = raw.decode(errors="replace")
+    return text.removeprefix(" ") if tokenizer.imported and not spaced else text
 
 
 def _with_gaps(tokenizer: Any, parts: Sequence[str], gaps: Sequence[int]) -> list[int]:
@@ -122,22 +133,22 @@ def _tokens(
     tokenizer: Any,
     parts: Sequence[str],
     spaced: Sequence[bool],
+    banned: torch.Tensor,
     top_k: int,
     start: Sequence[int],
     end: Sequence[int],
 ) -> tuple[list[Gap], list[list[int]]]:
     """Guesses of each gap with all open, and the ids that are filled in one gap after the other.
 
-    spaced: gaps with a space before them, which their piece must bring along.
+    banned: (N,V) bool, what must not be put into each gap.
     """
     mask_id = need_mask(tokenizer)
     ids = [*start, *_with_gaps(tokenizer, parts, [mask_id] * (len(parts) - 1)), *end]
     places = [place for place, token in enumerate(ids) if token == mask_id]
     _check_length(network, len(ids))
-    never, without = _banned(tokenizer, network), _without_space(tokenizer, network)
-    banned = torch.stack([never | without if space else never for space in spaced])  # (N,V)
     log_p = _log_p(network, ids, places).masked_fill(banned, -math.inf)
-    gaps = [Gap(_best(tokenizer, row, top_k)) for row in log_p]
+    rows = zip(log_p, spaced, strict=True)
+    gaps = [Gap(_best(tokenizer, row, space, top_k)) for row, space in rows]
     left = list(range(len(places)))
     while left:
         log_p = _log_p(network, ids, [places[gap] for gap in left])
@@ -164,18 +175,28 @@ def _banned(tokenizer: Any, network: Any) -> torch.Tensor:
     return banned
 
 
-def _without_space(tokenizer: Any, network: Any) -> torch.Tensor:
-    """bool (V,): pieces that bring no space along; none where no piece of the vocabulary does."""
-    has = torch.zeros(network.vocab_size, dtype=torch.bool)
-    for token in range(tokenizer.vocab_size):
-        has[token] = tokenizer.token_bytes(token)[:1] == b" "
-    return ~has if bool(has.any()) else has
+def _after_a_space(tokenizer: Any, network: Any) -> tuple[bool, torch.Tensor]:
+    """Whether pieces carry the space before them, and bool (V,): those that cannot stand after one.
+
+    Where they do, pieces without; in WordPiece's vocabularies those that go on inside a word.
+    """
+    wrong = torch.zeros(network.vocab_size, dtype=torch.bool)
+    if tokenizer.kind in _SPACELESS:
+        return False, wrong
+    size = tokenizer.vocab_size
+    spaces = torch.tensor([tokenizer.token_bytes(i)[:1] == b" " for i in range(size)])
+    if bool(spaces.any()):
+        wrong[:size] = ~spaces
+        return True, wrong
+    pieces = tokenizer.backend.get_vocab(with_added_tokens=True)
+    wrong[[i for piece, i in pieces.items() if piece.startswith(INSIDE)]] = True
+    return False, wrong
 
 
-def _best(tokenizer: Any, log_p: torch.Tensor, top_k: int) -> tuple[Guess, ...]:
+def _best(tokenizer: Any, log_p: torch.Tensor, spaced: bool, top_k: int) -> tuple[Guess, ...]:
     values, ids = log_p.sort(descending=True, stable=True)
     kept = [(p, i) for p, i in zip(values[:top_k].exp().tolist(), ids.tolist(), strict=False) if p]
-    return tuple(Guess(tokenizer.decode([i]), p, (i,)) for p, i in kept)
+    return tuple(Guess(_spelled(tokenizer, [i], spaced), p, (i,)) for p, i in kept)
 
 
 def _check_length(network: Any, length: int) -> None:
@@ -190,7 +211,7 @@ def _check_length(network: Any, length: int) -> None:
 
 
 def _spans(
-    network: Any, tokenizer: Any, parts: Sequence[str], top_k: int
+    network: Any, tokenizer: Any, parts: Sequence[str], spaced: Sequence[bool], top_k: int
 ) -> tuple[list[Gap], list[list[int]]]:
     """Guesses of each gap with the best of those before it in place, and these best ones."""
     sentinels = need_sentinels(tokenizer)
@@ -209,7 +230,11 @@ def _spans(
             network, tokenizer, source, prefix, stop, top_k, room // (n_gaps - number)
         )
         guesses = [
-            Guess(tokenizer.decode(ids), math.exp(min(log_p - before, 0.0)), tuple(ids))
+            Guess(
+                _spelled(tokenizer, ids, spaced[number]),
+                math.exp(min(log_p - before, 0.0)),
+                tuple(ids),
+            )
             for ids, log_p in found
         ]
         gaps.append(Gap(tuple(guesses)))
