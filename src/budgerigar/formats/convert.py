@@ -20,6 +20,7 @@ from budgerigar.errors import UserError
 from budgerigar.formats.atomic import folder_aside
 from budgerigar.formats.load import load_any
 from budgerigar.formats.run import Loaded, save_model
+from budgerigar.layers.config import TransformerConfig
 
 FORMS = ("hugging-face", "gguf", "run")
 TYPES = ("f32", "f16", "q8_0")
@@ -105,10 +106,10 @@ def _form(out: Path, to: str | None, kind: str | None) -> str:
 def _refuse(loaded: Loaded, form: str) -> None:
     if form == "run" and "imported" not in loaded.config:
         raise UserError(f"{loaded.folder} is a run's folder already: copy it as it is.")
-    if not isinstance(loaded.network, torch.nn.Module):
+    if not isinstance(getattr(loaded.network, "config", None), TransformerConfig):
         raise UserError(
-            f"{loaded.folder} is of kind {loaded.config['kind']}, which has no counterpart among open "
-            "models: only neural networks have."
+            f"{loaded.folder} is of kind {loaded.config['kind']}, and open forms of models are for "
+            "Transformers: this one has no counterpart there."
         )
 
 
@@ -159,7 +160,7 @@ def answers(loaded: Loaded) -> Tensor:
     limits = [config.vocab_size, loaded.tokenizer.vocab_size]
     width = max(1, min(WIDTH, config.context_length or WIDTH))
     inputs: dict[str, Tensor] = {}
-    if loaded.source_tokenizer is not None and getattr(config, "assembly", "") != "decoder-only":
+    if config.assembly == "encoder-decoder":
         source = [config.source_vocab_size or config.vocab_size, loaded.source_tokenizer.vocab_size]
         inputs["source"] = _tokens(min(source), width, 1, network.device)
     found: Tensor = network(_tokens(min(limits), width, 0, network.device), **inputs)
