@@ -27,7 +27,7 @@ def fill(model: Model, text: str, top_k: int = 5) -> Filled:
 
 
 def fills_spans(model: Model) -> bool:
-    """Whether it is an encoder-decoder that learnt to fill in spans of a text (T5), imported or ours."""
+    """Whether it is an encoder-decoder that learnt to fill in spans (T5), imported or ours."""
     from budgerigar.text.fill_in_tokens import sentinel_ids
 
     if not translates(model.network):
