@@ -327,7 +327,10 @@ def test_an_imported_bert_fills_gaps_and_learns_classes(
     transformers.BertTokenizer(str(folder / "vocab.txt")).save_pretrained(folder)
     shape = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
     config = transformers.BertConfig(
-        vocab_size=len([*special, *words]), intermediate_size=32, max_position_embeddings=32, **shape
+        vocab_size=len([*special, *words]),
+        intermediate_size=32,
+        max_position_embeddings=32,
+        **shape,
     )
     theirs = transformers.BertForMaskedLM(config).eval()
     theirs.save_pretrained(folder)

@@ -98,7 +98,9 @@ def run(options: argparse.Namespace) -> int:
 
 def _next(run: Any) -> str:
     """What to type now."""
-    if run.model.role == "fill-in":
+    from budgerigar import api
+
+    if run.model.role == "fill-in" or api.fills_spans(run.model):
         return (
             f'next: budgie fill {run.folder} "…a word or [MASK]…"    budgie evaluate {run.folder}'
         )
