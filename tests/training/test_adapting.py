@@ -110,6 +110,23 @@ def test_the_verbs_work_on_a_run_with_adapters(folder: Path, text: Path, tmp_pat
     )
 
 
+def test_converting_merges(gguf_file: Path, text: Path, tmp_path: Path) -> None:
+    from budgerigar.formats.convert import convert
+    from budgerigar.formats.eject import eject
+
+    run = train(
+        None, [text], out=tmp_path / "run", start_from=gguf_file, settings={**QUICK, "lora": 2}
+    )
+    for out in (tmp_path / "one", tmp_path / "hf", tmp_path / "one.gguf"):
+        form = "run" if out.name == "one" else None
+        convert(run.folder, out, form, "f32" if out.suffix else None)
+        ours, theirs = logits(out), logits(run.folder)
+        assert float((ours - theirs).abs().max()) < 1e-4 * float(theirs.abs().max())
+        assert not has_adapters(load_any(out).network)
+    with pytest.raises(UserError, match="budgie convert"):
+        eject(run.folder)
+
+
 def test_before_the_first_update_it_is_the_base(gguf_file: Path) -> None:
     told = {"rank": 3, "alpha": 6.0, "targets": ["query", "down"]}
     network = adapters.with_new_adapters(load_any(gguf_file).network, told)
@@ -226,7 +243,9 @@ def test_a_step_is_made_to_fit_the_memory(
     monkeypatch.setattr(adapting, "_free", lambda device: int(again.total / 0.6) + 9)
     fitted = adapting.fit_to_memory(recipe, network, device).training
     assert (fitted.recompute, fitted.batch_size) == (True, 6)
-    monkeypatch.setattr(adapting, "_free", lambda device: int(again.total / 1.5))
+    monkeypatch.setattr(
+        adapting, "_free", lambda device: int((again.total - again.batch / 2) / 0.6)
+    )
     fitted = adapting.fit_to_memory(recipe, network, device).training
     assert fitted.batch_size < 6
     assert fitted.batch_size * fitted.accumulate >= 6

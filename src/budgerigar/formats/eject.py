@@ -44,6 +44,12 @@ def eject(run: str | Path | Loaded, out: str | Path | None = None) -> tuple[Path
     path = path / DEFAULT_NAME if path.is_dir() else path
     if path.exists():
         raise UserError(f"{path} exists already; choose another --out or remove it first.")
+    if "adapters" in loaded.config:
+        raise UserError(
+            f"{loaded.folder} keeps only what it changed of {loaded.config['adapters']['base']}, and "
+            "an ejected file reads all weights from one place. Write them there first: budgie convert "
+            f"{loaded.folder} OUT --to run"
+        )
     config = loaded.network.config
     if not isinstance(config, TransformerConfig):
         raise UserError(f"eject writes a Transformer; this run is of kind {kind_of(config)}.")

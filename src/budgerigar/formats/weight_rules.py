@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from budgerigar.errors import UserError
 from budgerigar.formats.load_report import Entry, LoadReport, grouped, indented
 from budgerigar.formats.tensors import plain_name
+from budgerigar.layers.lora import merged
 
 Shape = tuple[int, ...]
 
@@ -310,8 +311,9 @@ def give(
 
     `shapes`: of the weights that the rules speak of, where the network may lack some of them: norms
     without a scale are given ones, missing biases and token types zeros, which changes nothing.
-    `query_factor`: what weights and biases of queries are multiplied by.
+    `query_factor`: what weights and biases of queries are multiplied by. Adapters are merged.
     """
+    network = merged(network)
     wanted = shapes or shapes_of(network)
     assert {rule.ours for rule in rules} == set(wanted), "rules that do not fit the network"
     assert set(shapes_of(network)) <= set(wanted), "weights without a rule"

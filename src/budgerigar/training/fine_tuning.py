@@ -140,6 +140,7 @@ def continue_from(recipe: Recipe, corpus: Any, base: Loaded) -> tuple[Recipe, An
             f"The corpus was prepared with another tokenizer than that of {base.folder}, whose "
             "weights mean its own vocabulary. Give the files, and they are read with that one."
         )
+    network: Any
     network, new = prepared(recipe, base)
     if recipe.objective == CLASSIFICATION:
         network = with_class_head(recipe, corpus, network, base)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from budgerigar import progress
 from budgerigar.training.averaging import Averages
@@ -82,7 +82,7 @@ class StepTimer:
 
 def _twin(network: nn.Module) -> nn.Module:
     """A copy with weights of its own to train; what is frozen is shared."""
-    frozen = [p for p in network.parameters() if not p.requires_grad]
+    frozen: list[Tensor] = [p for p in network.parameters() if not p.requires_grad]
     if frozen:
         frozen += network.buffers()
     return copy.deepcopy(network, {id(tensor): tensor for tensor in frozen})

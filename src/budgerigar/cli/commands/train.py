@@ -39,6 +39,7 @@ examples:
   budgie train --resume last --out runs/longer --steps 9000
                                                      branch off where the rate began to fall
   budgie train new.txt --from runs/my-1              fine-tune on another text
+  budgie train new.txt --from model.gguf --lora 8    adapters beside a model that stays as it is
   budgie train my.txt --recipe bert-tiny             an encoder that fills in words
   budgie train questions.tsv --classify --from last  which class a text is of, on top of it
   budgie train my.txt --pairs tasks.tsv --recipe t5-tiny
@@ -61,7 +62,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--recipe", metavar="NAME", help="a recipe of `budgie list`, or a TOML file")
     add("--config", metavar="FILE", help="a TOML file whose settings override the recipe's")
     add("--resume", metavar="RUN", help="go on with a run, bit by bit as if it had not stopped")
-    add("--from", dest="start_from", metavar="RUN", help="start from the weights of another run")
+    add("--from", dest="start_from", metavar="RUN", help="start from the weights of another run or model")
     add("--minutes", metavar="X", type=number, help="time budget [the recipe's; 10 without one]")
     add_settings(parser, {"corpus"})
 
