@@ -62,7 +62,12 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--recipe", metavar="NAME", help="a recipe of `budgie list`, or a TOML file")
     add("--config", metavar="FILE", help="a TOML file whose settings override the recipe's")
     add("--resume", metavar="RUN", help="go on with a run, bit by bit as if it had not stopped")
-    add("--from", dest="start_from", metavar="RUN", help="start from the weights of another run or model")
+    add(
+        "--from",
+        dest="start_from",
+        metavar="RUN",
+        help="start from the weights of another run or model",
+    )
     add("--minutes", metavar="X", type=number, help="time budget [the recipe's; 10 without one]")
     add_settings(parser, {"corpus"})
 
