@@ -22,7 +22,7 @@ EXPECTED = {
     ],
     "run": [
         *("generate RUN [PROMPT]", "chat RUN", "translate RUN [TEXT…]"),
-        *("fill RUN TEXT", "classify RUN [TEXT…]"),
+        *("fill RUN TEXT", "classify RUN [TEXT…]", "embed RUN [TEXT…]"),
     ],
     "look": ["look RUN TEXT"],
     "models": ["card RUN|RECIPE|PAPER", "doctor PATH", "convert PATH OUT", "eject RUN"],
