@@ -203,6 +203,8 @@ def test_a_model_of_the_catalogue_is_loaded_by_its_name(
     (tmp_path / "minilm-l6").mkdir()  # a folder here wins over the name
     with pytest.raises(UserError, match=r"config\.json"):
         bg.load("minilm-l6")
+    with pytest.raises(UserError, match="Did you mean the model smollm2"):
+        bg.load("smollm2-135m")
     assert main(["list", "models"]) == 0
     assert "Apache-2.0" in capsys.readouterr().out
     assert main(["list", "models", "--json"]) == 0

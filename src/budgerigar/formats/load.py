@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from budgerigar.errors import UserError
-from budgerigar.formats.names import find_named
+from budgerigar.formats.names import find_named, near_model
 from budgerigar.formats.run import Loaded, load_model, resolve_run
 
 
@@ -21,7 +21,10 @@ def load_any(path: str | Path = "last", device: str = "cpu") -> Loaded:
     path = find_named(path) or path
     if isinstance(path, str | Path) and str(path).strip() and Path(path).is_file():
         return _load_file(Path(path), device)
-    folder = resolve_run(path)
+    try:
+        folder = resolve_run(path)
+    except UserError as error:
+        raise UserError(f"{error}{near_model(str(path))}") from None
     return (
         load_hugging_face(folder, device) if is_hugging_face(folder) else load_model(folder, device)
     )

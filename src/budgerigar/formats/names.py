@@ -7,6 +7,7 @@ A path always wins: only what is no file and no folder here is looked up as a na
 from __future__ import annotations
 
 import re
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,12 @@ def find_named(name: str | Path, check: bool = True) -> Path | None:
     if words in models():
         return fetch_model(words, check=check).path
     return fetch_from_hub(words) if is_hub_name(words) else None
+
+
+def near_model(name: str) -> str:
+    """A hint where the catalogue has a model of a name like that; else empty."""
+    near = get_close_matches(name, models(), n=1, cutoff=0.5)
+    return f" Did you mean the model {near[0]}?" if near else ""
 
 
 def is_hub_name(name: str | Path) -> bool:
