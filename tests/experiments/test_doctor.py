@@ -127,7 +127,13 @@ def test_healthy_models_of_each_family(name: str, tmp_path: Path) -> None:
 def test_a_trained_run_has_no_fault(tmp_path: Path) -> None:
     file = tmp_path / "text.txt"
     file.write_text(f"{TEXT}\n" * 60)
-    small = {"n_layers": 1, "n_heads": 2, "d_model": 16, "context_length": 32, "batch_size": 2}
+    small: dict[str, Any] = {
+        "n_layers": 1,
+        "n_heads": 2,
+        "d_model": 16,
+        "context_length": 32,
+        "batch_size": 2,
+    }
     run = bg.train(file, recipe=bg.Recipe(), out=tmp_path / "run", steps=2, threads=1,
                    baselines=False, sample_every=0, **small)  # fmt: skip
     found = doctor(run.folder)

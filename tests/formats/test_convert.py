@@ -66,6 +66,7 @@ def test_runs_in_other_forms(
     run = made(tmp_path / "run", shape)
     done = convert(run, tmp_path / "out", to, kind)
     assert done.form == to
+    assert done.difference is not None
     assert done.difference <= most
     assert (done.agreement is None) == (shape == "vectors")
     assert done.n_positions == 64
@@ -85,7 +86,8 @@ def test_imported_models_as_runs_of_ours(name: str, tmp_path: Path) -> None:
     """Their folder -> a run; and the run -> their form again."""
     folder = saved(name, tmp_path / name)
     pieces = {piece: i for i, piece in enumerate("abcdefghijklmnopqrstuvwxyz .,;!?")}
-    document = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [],
+    document: dict[str, Any] = {
+                "version": "1.0", "truncation": None, "padding": None, "added_tokens": [],
                 "normalizer": None, "pre_tokenizer": None, "post_processor": None, "decoder": None,
                 "model": {"type": "BPE", "vocab": pieces, "merges": []}}  # fmt: skip
     (folder / "tokenizer.json").write_text(json.dumps(document))
@@ -93,6 +95,7 @@ def test_imported_models_as_runs_of_ours(name: str, tmp_path: Path) -> None:
     assert done.difference == 0
     assert bg.load(tmp_path / "run").network.config == bg.load(folder).network.config
     again = convert(tmp_path / "run", tmp_path / "again", "hugging-face")
+    assert again.difference is not None
     assert again.difference <= 1e-5
     before = json.loads((folder / "config.json").read_text())["architectures"]
     assert json.loads((tmp_path / "again" / "config.json").read_text())["architectures"] == before
@@ -103,7 +106,9 @@ def test_the_form_goes_by_the_name(tmp_path: Path) -> None:
     assert convert(run, tmp_path / "a.gguf").form == "gguf"
     assert (tmp_path / "a.gguf").is_file()
     assert convert(tmp_path / "a.gguf", tmp_path / "b").form == "hugging-face"
-    assert convert(tmp_path / "a.gguf", tmp_path / "c", "run").difference < 1e-5
+    again = convert(tmp_path / "a.gguf", tmp_path / "c", "run")
+    assert again.difference is not None
+    assert again.difference < 1e-5
 
 
 @pytest.mark.parametrize(
@@ -113,7 +118,9 @@ def test_the_form_goes_by_the_name(tmp_path: Path) -> None:
         ("alibi", "gguf", None, "positions = alibi"),
         ("t5", "gguf", None, "encoder-decoder"),
         ("llama", "run", None, "already"),
-        ("llama", "onnx", None, "hugging-face, gguf, run"),
+        ("llama", "onnx", None, "hugging-face, gguf, run, ctranslate2"),
+        ("llama", "ctranslate2", None, "this model is decoder-only"),
+        ("t5", "ctranslate2", None, "positions = relative"),
         ("llama", "gguf", "q2_k", "f32, f16, q8_0"),
         ("llama", "hugging-face", "f16", "gguf alone"),
     ],

@@ -15,7 +15,8 @@ def convert(
 ) -> Conversion:
     """Write a model as a Hugging Face folder, a GGUF file or a run's folder, and compare the logits.
 
-    to: "hugging-face", "gguf" or "run"; left out: gguf where `out` ends in .gguf, else hugging-face.
+    to: "hugging-face", "gguf", "run" or (a translator) "ctranslate2"; left out: gguf where `out` ends
+    in .gguf, else hugging-face.
     type: "f32", "f16" (left out) or "q8_0", the numbers of a GGUF file.
 
     Raises:

@@ -15,13 +15,16 @@ from typing import Any
 from torch import Tensor
 
 from budgerigar.errors import UserError
+from budgerigar.formats.adapters import weights_file
 from budgerigar.formats.families import family_of
 from budgerigar.formats.families.values import Values
 from budgerigar.formats.gguf_architectures import architecture_of
 from budgerigar.formats.gguf_file import GgufFile, is_gguf
+from budgerigar.formats.names import find_named
 from budgerigar.formats.run import load_tokenizers, read_config, resolve_run
 from budgerigar.formats.safetensors_files import INDEX, SINGLE, SafetensorsFile, SafetensorsFolder
 from budgerigar.formats.weight_rules import TensorSource
+from budgerigar.layers.lora import merged
 from budgerigar.models.configs import config_from_dict
 from budgerigar.text.declared_tokens import Declarations
 
@@ -110,7 +113,7 @@ def patient_of(path: str | Path, text: str | None = None) -> Patient:
     Raises:
         UserError: there is nothing of that name, or nothing of a model in it.
     """
-    path = Path(path)
+    path = Path(find_named(path) or path)
     with redirect_stderr(StringIO()):  # remarks of the readers are checks of their own here
         if path.is_file():
             return _gguf(path, text)
@@ -265,20 +268,21 @@ def _run(folder: Path, text: str | None) -> Patient:
         patient.config = config_from_dict(patient.values["model"])
     with patient.reading("a tokenizer that cannot be read"):
         patient.tokenizer, patient.source_tokenizer = load_tokenizers(folder)
-    if not (folder / SINGLE).is_file():
+    path = weights_file(folder, patient.values)
+    if not path.is_file():
         patient.faults.append(
             Fault(
                 "no weights",
-                f"{SINGLE} is not there",
-                f"Training may have been stopped before its first evaluation: go on with `budgie train "
+                f"{path.name} is not there",
+                "Training may have been stopped before its first evaluation: go on with `budgie train "
                 f"--resume {folder}`.",
             )
         )
         return patient
     with patient.reading("weights that cannot be read"):
-        patient.tensors = SafetensorsFile(folder / SINGLE)
+        patient.tensors = SafetensorsFile(path)
         patient.whole = True
     if patient.config is not None and patient.whole:
         config = patient.values
-        patient.load = lambda: load_network(folder, config)
+        patient.load = lambda: merged(load_network(folder, config))
     return patient

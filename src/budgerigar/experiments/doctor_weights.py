@@ -74,7 +74,7 @@ def _is_lost_head(words: str) -> bool:
 def _problems_of_run(patient: Patient) -> list[str]:
     if patient.tensors is None:
         raise NotMadeError("the weights could not be read")
-    if not isinstance(patient.config, TransformerConfig):
+    if not isinstance(patient.config, TransformerConfig) or "adapters" in patient.values:
         patient.need_network()  # says by itself what does not fit
         return []
     from budgerigar.formats.tensors import plain_name

@@ -3,6 +3,7 @@
 hugging-face   a folder that `transformers` loads (float32)
 gguf           one file for llama.cpp and all built on it (f32, f16 or q8_0), Llama and GPT-2 shapes
 run            a folder of ours
+ctranslate2    a translator's folder for the library of that name (float32)
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from budgerigar.formats.atomic import folder_aside
 from budgerigar.formats.load import load_any
 from budgerigar.formats.run import Loaded, save_model
 from budgerigar.layers.config import TransformerConfig
+from budgerigar.layers.lora import merged
 
-FORMS = ("hugging-face", "gguf", "run")
+FORMS = ("hugging-face", "gguf", "run", "ctranslate2")
 TYPES = ("f32", "f16", "q8_0")
 ROWS, WIDTH = 2, 32  # of the tokens that both are asked about
 FAR_OFF = 0.1  # beyond any rounding: the two are not the same model
@@ -36,8 +38,8 @@ class Conversion:
     form: str
     shape: str
     """the family or architecture that says what it is"""
-    difference: float
-    """largest difference of a logit, relative to the largest logit"""
+    difference: float | None
+    """largest difference of a logit, relative to the largest; None where nothing here can read it"""
     agreement: float | None
     """share of the positions where both put the same token first; None where no token is predicted"""
     n_positions: int
@@ -48,6 +50,8 @@ class Conversion:
         what = (
             f"{self.path}: {self.form}, {self.shape}" if self.shape else f"{self.path}: {self.form}"
         )
+        if self.difference is None:
+            return [what, *self.notes]
         compared = (
             f"read again: largest difference of the logits {self.difference:.2g} of the largest"
         )
@@ -75,6 +79,8 @@ def convert(
         raise UserError(f"{out} exists already; choose another name or remove it first.")
     loaded = load_any(path)
     _refuse(loaded, form)
+    if form == "ctranslate2":
+        return _ctranslate2(loaded, out)
     before, predicts = answers(loaded), _predicts(loaded.network)
     shape, notes = _WRITERS[form](loaded, out, kind or "f16")  # whole or not at all
     del loaded  # never two models in memory
@@ -104,7 +110,7 @@ def _form(out: Path, to: str | None, kind: str | None) -> str:
 
 
 def _refuse(loaded: Loaded, form: str) -> None:
-    if form == "run" and "imported" not in loaded.config:
+    if form == "run" and not {"imported", "adapters"} & set(loaded.config):
         raise UserError(f"{loaded.folder} is a run's folder already: copy it as it is.")
     if not isinstance(getattr(loaded.network, "config", None), TransformerConfig):
         raise UserError(
@@ -137,15 +143,47 @@ def _gguf(loaded: Loaded, out: Path, kind: str) -> tuple[str, list[str]]:
 
 
 def _run(loaded: Loaded, out: Path, kind: str) -> tuple[str, list[str]]:
+    config = {key: value for key, value in loaded.config.items() if key != "adapters"}
     with folder_aside(out, f"make the folder {out}") as aside:
         save_model(
             aside,
-            loaded.network,
+            merged(loaded.network),  # with adapters: one network of them and their base
             loaded.tokenizer,
-            loaded.config,
+            config,
             source_tokenizer=loaded.source_tokenizer,
         )
     return "", []
+
+
+def _ctranslate2(loaded: Loaded, out: Path) -> Conversion:
+    """Written, and scored by the library itself where it is here."""
+    from budgerigar.formats import ctranslate2_out as to
+
+    to.save_ctranslate2(loaded, out)
+    if not to.has_library():
+        note = "Not compared: that takes the library itself, `pip install ctranslate2`."
+        return Conversion(out, "ctranslate2", to.NAME, None, None, 0, [note])
+    try:
+        target_pieces, source_pieces = to.vocabularies(loaded)
+        ends = loaded.tokenizer.end_id, loaded.source_tokenizer.end_id
+        target, source = (_ids_without(end, loaded, side) for side, end in enumerate(ends))
+        theirs = to.their_scores(
+            out, [source_pieces[i] for i in source], [target_pieces[i] for i in target]
+        )
+        difference = _difference(out, to.our_scores(loaded, source, target), theirs)
+    except BaseException:
+        _remove(out)
+        raise
+    note = "Its log-probabilities of tokens are compared, by the library itself."
+    return Conversion(out, "ctranslate2", to.NAME, difference, None, len(theirs), [note])
+
+
+def _ids_without(end: int, loaded: Loaded, side: int) -> list[int]:
+    """Tokens of the target (side 0) or source (1) without their ends."""
+    tokenizer = (loaded.tokenizer, loaded.source_tokenizer)[side]
+    width = max(1, min(WIDTH, loaded.network.config.context_length - 1))
+    drawn = _tokens(tokenizer.vocab_size, width, side, torch.device("cpu"))[0]
+    return [int(i) for i in drawn if int(i) != end]
 
 
 _Writer = Callable[[Loaded, Path, str], tuple[str, list[str]]]

@@ -1,6 +1,7 @@
-"""Write a model in another form: a Hugging Face folder, a GGUF file (shapes of Llama and GPT-2), or a
-folder of Budgerigar's own. What was written is read again, and the largest difference of the logits
-is printed; a setting that has no counterpart there is named, and nothing is written.
+"""Write a model in another form: a Hugging Face folder, a GGUF file (shapes of Llama and GPT-2), a
+folder of Budgerigar's own, or, of a translator, a CTranslate2 folder. What was written is read again,
+and the largest difference of the logits is printed; a setting that has no counterpart there is named,
+and nothing is written.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import sys
 from budgerigar.cli.flags import one_of
 
 USES = ("json",)
-FORMS = ("hugging-face", "gguf", "run")
+FORMS = ("hugging-face", "gguf", "run", "ctranslate2")
 TYPES = ("f32", "f16", "q8_0")
 EXAMPLES = """examples:
   budgie convert last my-model               a folder that transformers loads
@@ -47,9 +48,7 @@ def run(options: argparse.Namespace) -> None:
 
         print_json(done)
         return
-    first, *notes, compared = done.lines()
-    print(first)
     if not options.quiet:
-        for note in notes:
+        for note in done.notes:
             print(f"note: {note}", file=sys.stderr)
-    print(compared)
+    print("\n".join(line for line in done.lines() if line not in done.notes))

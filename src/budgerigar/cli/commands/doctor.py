@@ -17,7 +17,9 @@ EXAMPLES = """examples:
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Of what."""
-    parser.add_argument("model", metavar="PATH", help="a run's or model's folder, or a .gguf file")
+    parser.add_argument(
+        "model", metavar="PATH", help="a run's or model's folder, a .gguf file, or a name"
+    )
     parser.add_argument(
         "--text", metavar="TEXT", help="what perplexity is measured on [a few English sentences]"
     )
