@@ -62,3 +62,21 @@ def test_mistakes(
     assert main(["ablate", *arguments]) == 2
     assert words in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [["ablate", "lstm", "text.txt", "--dial", "d_hidden=8,16"], ["compare", "text.txt"]],
+)
+def test_stopped_between_two_trainings(
+    typed: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """While a model is measured there is no training to save, and still a way to go on."""
+    from budgerigar import api
+
+    def stopped(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(api, typed[0], stopped)
+    assert main(typed) == 130
+    assert "the same command goes on" in capsys.readouterr().err

@@ -91,6 +91,9 @@ def run(options: argparse.Namespace) -> int:
     except StoppedError as stop:
         print(f"stopped, and saved in {stop}; the same command goes on there", file=sys.stderr)
         return STOPPED
+    except KeyboardInterrupt:  # between two runs
+        print("stopped; the same command goes on after the runs that are done", file=sys.stderr)
+        return STOPPED
     if options.json:
         print_json(found.as_dict())
     else:

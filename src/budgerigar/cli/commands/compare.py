@@ -69,6 +69,11 @@ def run(options: argparse.Namespace) -> int:
     except StoppedError as stop:
         print(f"stopped, and saved in {stop}; the same command goes on there", file=sys.stderr)
         return STOPPED
+    except KeyboardInterrupt:  # between two trainings, while a model is measured
+        if options.probe:
+            raise
+        print("stopped; the same command goes on after the models that are done", file=sys.stderr)
+        return STOPPED
     if options.json:
         print_json(found.as_dict())
     else:
