@@ -310,6 +310,14 @@ def test_the_heat_map_is_the_data_sorted_by_memory() -> None:
     assert (np.diff(means) <= 0).all()
 
 
+def test_characters_stand_upright_and_words_do_not() -> None:
+    from budgerigar.inspection.gates_plots import gates_figure
+
+    for text, turned in (("rib\ne", 0), (STORY, 90)):
+        shown = [a for a in gates_figure(traced("lstm", text).gates(0)).axes if a.images]
+        assert {label.get_rotation() for label in shown[-1].get_xticklabels()} == {turned}
+
+
 def test_the_page_holds_the_values() -> None:
     gates = traced("lstm", "a <b> & c").gates(1)
     page = gates_page([gates], (0, 4))

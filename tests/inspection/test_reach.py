@@ -113,6 +113,7 @@ def test_a_feed_forward_model_ends_at_a_cliff() -> None:
     assert found.shares[4:].tolist() == [0] * 4
     table = reach_table([found])
     assert "sees 4 tokens, beyond them the gradient is exactly 0: a cliff" in table
+    assert "it saw only these" in table  # its state is no more than those tokens
     assert table.split("\n")[4].split() == ["8", "0"]
 
 
@@ -122,6 +123,8 @@ def test_an_ngram_has_no_gradient() -> None:
     assert found.sees == 3
     assert found.norms.size == 0
     assert "Up to 3 tokens back" in reach_table([found])
+    axes = reach_figure([found]).axes[0]  # its line stands inside the picture, also when alone
+    assert axes.lines[0].get_xdata()[0] == 3.5 < axes.get_xlim()[1]  # type: ignore[index]
 
 
 def test_the_bare_logit_and_saturation() -> None:

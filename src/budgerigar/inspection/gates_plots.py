@@ -82,7 +82,7 @@ def _footer(gates: LayerGates) -> str:
 
 
 def _label_room(gates: LayerGates) -> float:
-    """Inches for the labels of tokens, written upwards below the last part."""
+    """Inches for the labels of tokens below the last part, words written upwards."""
     longest = max((width(shorten(label, _LABEL)) for label in gates.labels), default=1)
     return 0.1 + longest * 0.62 * _POINTS / 72
 
@@ -116,7 +116,8 @@ def _tokens(axes: Axes, gates: LayerGates, wide: float, texts: Texts) -> None:
     places = range(0, len(gates.labels), stride)
     style: Any = {"fontsize": _POINTS, "family": texts.families, "parse_math": False}
     names = [texts(shorten(gates.labels[at], _LABEL)) for at in places]
-    axes.set_xticks(list(places), names, rotation=90, **style)
+    upright = all(len(name) <= 1 for name in names)  # characters fit their columns
+    axes.set_xticks(list(places), names, rotation=0 if upright else 90, **style)
     if stride > 1:
         axes.set_xlabel(f"tokens, one of {stride} labelled", size=7.5, labelpad=2)
 

@@ -70,7 +70,8 @@ def _ends(axes: Any, found: Sequence[Reach]) -> None:
     """The axes' limits, and the line below which a gradient counts as faded."""
     from matplotlib.ticker import FuncFormatter
 
-    longest = max([len(one.distances) for one in found] + [one.sees or 0 for one in found])
+    ends = [len(one.distances) or (one.sees or 0) + 0.5 for one in found]  # 0.5: an n-gram's line
+    longest = max([*ends, *(one.sees or 0 for one in found)])
     drawn = [one.smooth() for one in found if len(one.distances)]
     positive = np.concatenate([values[values > 0] for values in drawn] or [np.ones(1)])
     lowest = max(LOWEST, float(positive.min(initial=1.0)) / 3)

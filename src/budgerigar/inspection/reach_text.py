@@ -61,7 +61,8 @@ def about(one: Reach) -> list[str]:
             "nothing can: a cliff."
         ]
     longest = len(one.distances)
-    how = "its state had read all that stands before" if one.carried else "it saw only these"
+    reads_all = one.carried and one.sees is None  # a feed-forward's state is its last few tokens
+    how = "its state had read all that stands before" if reads_all else "it saw only these"
     measured = f"({one.n_positions} predictions, {longest} tokens before each; {how})"
     return [f"{name}: {_ending(one)} {measured}"]
 
