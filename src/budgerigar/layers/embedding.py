@@ -15,6 +15,14 @@ from budgerigar.layers.positions import sinusoids
 from budgerigar.layers.taps import Taps, tap
 
 
+def _table(rows: int, width: int) -> nn.Embedding:
+    """A table of rows; one without memory, to be filled from a file, draws no first values: torch would
+    import its compiler for that, a second of every load."""
+    if torch.get_default_device().type == "meta":
+        return nn.Embedding(rows, width, _weight=torch.empty(rows, width))
+    return nn.Embedding(rows, width)
+
+
 class Embedding(nn.Module):
     """Token embedding, scaled, plus positions and token types. ids (B,T) -> (B,T,D)."""
 
@@ -22,15 +30,15 @@ class Embedding(nn.Module):
         super().__init__()
         self.name = name
         width = config.embedding_size or config.d_model
-        self.tokens: nn.Embedding | PackedEmbedding = nn.Embedding(vocab_size, width)
+        self.tokens: nn.Embedding | PackedEmbedding = _table(vocab_size, width)
         self.projection = (
             Linear(width, config.d_model, bias=False) if config.embedding_size else None
         )
         self.positions: nn.Embedding | None = None
         if config.positions == "learned":
             rows = config.context_length + config.position_offset
-            self.positions = nn.Embedding(rows, width)
-        self.types = nn.Embedding(config.token_types, width) if config.token_types else None
+            self.positions = _table(rows, width)
+        self.types = _table(config.token_types, width) if config.token_types else None
         self.norm = build_norm(config, width=width) if config.embedding_norm else None
         scale = config.embedding_scale
         self.scale = width**0.5 if scale == "sqrt" else 1.0 if scale == "none" else float(scale)
