@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -178,6 +179,19 @@ def test_a_map_writes_words_as_text_and_refuses_what_is_no_picture(tmp_path: Pat
         draw_word_map(tmp_path / "two.png", vectors[:2], words[:2])
     with pytest.raises(UserError, match=r"\.png"):
         draw_word_map(tmp_path / "map.txt", vectors, words)
+
+
+def test_the_labels_of_a_map_lie_in_the_picture(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[Any] = []
+    monkeypatch.setattr("budgerigar.inspection.word_map.save", lambda f, path: drawn.append(f))
+    vectors = np.random.default_rng(0).normal(size=(5, 4)) * 0.01  # long numbers on the axes
+    draw_word_map(tmp_path / "map.png", vectors, ["a", "b", "c", "d", "e"])
+    drawn[0].draw_without_rendering()
+    for axis in (drawn[0].axes[0].xaxis, drawn[0].axes[0].yaxis):
+        box = axis.label.get_window_extent()
+        assert min(box.x0, box.y0) >= 0
 
 
 def test_commands(run: bg.Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

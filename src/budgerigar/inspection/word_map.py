@@ -52,7 +52,7 @@ def draw_word_map(path: Path, vectors: np.ndarray, labels: Sequence[str]) -> Pat
     places, shares = principal_components(vectors)
     svg = path.suffix.lower() == ".svg"
     figure = blank_figure(FIGURE_INCHES)
-    axes = figure.add_axes((0.06, 0.07, 0.92, 0.88))
+    axes = figure.add_axes((0.085, 0.07, 0.895, 0.88))
     axes.scatter(places[:, 0], places[:, 1], s=7, color="#3b6fa0", alpha=0.55, linewidths=0)
     low, high = places.min(0), places.max(0)
     room = 0.05 * (high - low) + 1e-6
