@@ -30,6 +30,7 @@ from budgerigar.text.declared_tokens import Declarations
 
 RUN, HUGGING_FACE, GGUF = "a run of ours", "Hugging Face folder", "GGUF file"
 _OURS = ("recipe.toml", "metrics.jsonl", "tokenizer_extras.json", "checkpoints")
+_CTRANSLATE2 = {"shared_vocabulary.json", "target_vocabulary.json"}
 _DAMAGED = "Copy or download it again from where it came."
 
 
@@ -123,6 +124,10 @@ def patient_of(path: str | Path, text: str | None = None) -> Patient:
         known = {"config.json", "tokenizer.json", "vocab.txt", "vocab.json", INDEX, *_OURS}
         if not found and not names & known:
             raise UserError(f"{folder} holds nothing of a model: no config.json, no weights.")
+        if "model.bin" in names and names & _CTRANSLATE2:
+            raise UserError(
+                f"{folder} is a CTranslate2 folder, which is not examined: give what it was made from."
+            )
         if "config.json" not in names and len(found) == 1 and found[0].endswith(".gguf"):
             return _gguf(folder / found[0], text)
         return (_run if _is_ours(folder, names) else _hugging_face)(folder, text)
