@@ -70,3 +70,9 @@ def test_from_python() -> None:
     result = bg.why("feed-forward")
     assert result.held
     assert "tech" in str(result)
+
+
+def test_pictures_go_into_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["why", "scale", "--out", str(tmp_path / "scale.png")]) == 2
+    assert "give a folder's name" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

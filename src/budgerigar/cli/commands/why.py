@@ -12,6 +12,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from budgerigar.errors import UserError
+
 USES = ("out", "seed", "threads", "json")
 EXAMPLES = """examples:
   budgie why scale
@@ -60,6 +62,11 @@ def _folder(out: str | None) -> Path | None:
     if out is None:
         return None
     folder = Path(out)
+    if folder.suffix.lower() in (".png", ".svg", ".pdf", ".html"):
+        raise UserError(
+            f"--out {out}: the pictures go into a folder, each named after its part; give a folder's "
+            f"name, such as --out {folder.stem}"
+        )
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
