@@ -72,17 +72,23 @@ def check_adapters(recipe: Recipe, base: Loaded | None) -> None:
                     f"note: --{name.replace('_', '-')} has no effect here: it is for --lora"
                 )
         return
-    if base is None:
-        raise UserError(
-            "--lora puts adapters on a model that was trained before, and none is named: give it with "
-            "--from (a run, a Hugging Face folder, a .gguf file)."
-        )
+    need_base(training.lora, base)
+    assert base is not None
     if recipe.kind != "transformer":
         raise UserError(f"--lora is for Transformers, and {base.folder} is of kind {recipe.kind}.")
     if recipe.objective == CLASSIFICATION:
         raise UserError(
             "--lora cannot be used with --classify: the layer that tells the classes is new, and is "
             "learnt together with all weights. Leave --lora out."
+        )
+
+
+def need_base(lora: Any, base: Loaded | None) -> None:
+    """Raise a `UserError` where adapters are asked for and there is nothing to put them on."""
+    if lora is not None and base is None:
+        raise UserError(
+            "--lora puts adapters on a model that was trained before, and none is named: give it with "
+            "--from (a run, a Hugging Face folder, a .gguf file)."
         )
 
 

@@ -27,6 +27,7 @@ from budgerigar.training.adapting import (
     fine_tuning_recipe,
     fit_to_memory,
     measure_before,
+    need_base,
     needs_fine_tuning,
     said_of_base,
     set_recompute,
@@ -140,6 +141,7 @@ def _start(
         RunFolder.refuse_existing(Path(out))
     minutes, settings = _budget(minutes, settings)
     base = None if start_from is None else load_base(start_from, settings)
+    need_base(flat(settings).get("lora"), base)
     plan: Plan | None = None
     named = _suitable(settings, given, base) if recipe is None else recipe
     if named is None:
