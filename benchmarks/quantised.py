@@ -1,8 +1,8 @@
 """A GGUF file: time to load, memory, speed; and its greedy tokens against llama.cpp's.
 
-    python benchmarks/gguf.py MODEL.gguf                    # speed with 1 and 2 threads
-    python benchmarks/gguf.py MODEL.gguf --dense            # beside float32 weights
-    python benchmarks/gguf.py MODEL.gguf --llama-cpp        # beside llama-cpp-python, if installed
+    python benchmarks/quantised.py MODEL.gguf                    # speed with 1 and 2 threads
+    python benchmarks/quantised.py MODEL.gguf --dense            # beside float32 weights
+    python benchmarks/quantised.py MODEL.gguf --llama-cpp        # beside llama-cpp-python, if installed
 
 Decoding reads every weight once a token, so its speed is bound by the bytes that it reads.
 
@@ -64,6 +64,7 @@ def main() -> int:
             f"{writing:.1f} tokens/s, {writing * size / 1e9:.1f} GB/s of weights"
         )
     if options.llama_cpp:
+        torch.set_num_threads(options.threads[0])
         return compare(loaded, options)
     return 0
 
