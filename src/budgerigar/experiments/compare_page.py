@@ -7,6 +7,7 @@ import html
 import io
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,10 +83,7 @@ def draw(
     if line is not None:
         axes.axhline(line[1], color="#555555", linestyle=":", linewidth=1.2, label=line[0])
     if log_x and right > 0:
-        axes.set_xscale("symlog", base=2, linthresh=1) if _has_zero(curves) else axes.set_xscale(
-            "log", base=2
-        )
-        axes.xaxis.set_major_formatter(lambda x, _: f"{x:,.3g}")
+        _log_axis(axes, curves)
     if log_y:
         axes.set_yscale("log")
     axes.set_xlabel(x_label)
@@ -97,8 +95,19 @@ def draw(
     save(figure, path)
 
 
-def _has_zero(curves: Sequence[tuple[str, Sequence[tuple[float, float]]]]) -> bool:
-    return any(x <= 0 for _, points in curves for x, _ in points)
+def _log_axis(axes: Any, curves: Sequence[tuple[str, Sequence[tuple[float, float]]]]) -> None:
+    """Powers of two along the axis; where zero is a place too, the places that were measured."""
+    xs = sorted({x for _, points in curves for x, _ in points})
+    if xs[0] > 0:
+        axes.set_xscale("log", base=2)
+    else:
+        first = xs[1] if len(xs) > 1 else 1.0
+        axes.set_xscale("symlog", base=2, linthresh=first)
+        axes.set_xlim(-first / 4, xs[-1] * 1.2 or 1.0)
+        apart = [x for x, after in pairwise(xs) if after > 1.5 * x]  # or their numbers would touch
+        axes.set_xticks([*apart, xs[-1]])
+        axes.minorticks_off()
+    axes.xaxis.set_major_formatter(lambda x, _: f"{x:,g}")
 
 
 def page(found: Comparison) -> str:
