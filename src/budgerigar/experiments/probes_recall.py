@@ -17,7 +17,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from budgerigar.errors import UserError
 from budgerigar.experiments.cloze import fill_gaps, gap_ids
 from budgerigar.experiments.compare_words import duration
 from budgerigar.experiments.probes import Chart, Probe, keep, kept, probe_folder
+from budgerigar.experiments.why import learning
 from budgerigar.experiments.why.attention import lstm_settings
 from budgerigar.experiments.why.learning import last_mean, learn
 from budgerigar.models import build
@@ -50,16 +51,7 @@ STRETCHES = ((0, 12), (12, 60), (60, 250), (250, 1000), (1000, 2000))
 OPENING = 120  # more tokens than a story without filler has
 ORDER = 10  # of the n-gram
 WINDOW = 24  # words that the feed-forward network sees, with the one it predicts
-ADAM = TrainingRecipe(
-    optimizer="adamw",
-    learning_rate=4e-3,
-    schedule="linear",
-    warmup_steps=20,
-    beta2=0.98,
-    weight_decay=0.0,
-    clip=1.0,
-    precision="float32",
-)
+ADAM = replace(learning.ADAM, learning_rate=4e-3)
 
 
 @dataclass(frozen=True)

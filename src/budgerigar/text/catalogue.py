@@ -17,11 +17,13 @@ from dataclasses import dataclass, field
 from functools import cache as remember
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from budgerigar import progress
 from budgerigar.errors import UserError
 from budgerigar.text.cache import building, cache_folder
+
+Found = TypeVar("Found")
 
 RECORD = "corpus.json"
 
@@ -88,12 +90,16 @@ def catalogue() -> dict[str, Entry]:
 
 def entry(name: str) -> Entry:
     """One entry. A wrong name is a `UserError` that says what there is."""
-    entries = catalogue()
+    return look_up(name, catalogue())
+
+
+def look_up(name: str, entries: Mapping[str, Found], what: str = "") -> Found:
+    """The entry of that name; `what` it is, for the `UserError` where there is none."""
     if name in entries:
         return entries[name]
     near = difflib.get_close_matches(name, entries, n=1)
     hint = f" Did you mean {near[0]}?" if near else ""
-    raise UserError(f"the catalogue has no {name!r}.{hint} It has: {', '.join(entries)}.")
+    raise UserError(f"the catalogue has no {what}{name!r}.{hint} It has: {', '.join(entries)}.")
 
 
 def corpus_path(name: str, cache: str | Path | None = None) -> Path:

@@ -6,7 +6,6 @@ named there are taken out and verified too; it is never installed, nothing of it
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 import shutil
@@ -23,7 +22,7 @@ from typing import Any
 from budgerigar import progress
 from budgerigar.errors import UserError
 from budgerigar.text.cache import building, cache_folder
-from budgerigar.text.catalogue import Source, download_source, locked
+from budgerigar.text.catalogue import Source, download_source, locked, look_up
 from budgerigar.text.downloads import verify
 
 RECORD = "model.json"
@@ -78,12 +77,7 @@ def models() -> Mapping[str, ModelEntry]:
 
 def model_entry(name: str) -> ModelEntry:
     """One model. A wrong name is a `UserError` that says what there is."""
-    entries = models()
-    if name in entries:
-        return entries[name]
-    near = difflib.get_close_matches(name, entries, n=1)
-    hint = f" Did you mean {near[0]}?" if near else ""
-    raise UserError(f"the catalogue has no model {name!r}.{hint} It has: {', '.join(entries)}.")
+    return look_up(name, models(), "model ")
 
 
 def fetch_model(name: str, cache: str | Path | None = None, check: bool = True) -> FetchedModel:
