@@ -350,6 +350,19 @@ class Model(Writes):
         files = pair_files(source, target, pairs, columns)
         return alignment_errors(self, gold, files, encoding)
 
+    @property
+    def checkpoints(self) -> list[str]:
+        """The kept checkpoints of its run, the earliest first: names for `at_checkpoint`."""
+        from budgerigar.api.checkpoints import checkpoints
+
+        return checkpoints(self)
+
+    def at_checkpoint(self, name: str) -> Model:
+        """The model as it was at a checkpoint ("step-00001000"); see `api.checkpoints`."""
+        from budgerigar.api.checkpoints import at_checkpoint
+
+        return at_checkpoint(self, name)
+
     def without_source(self) -> Model:
         """A view of an encoder-decoder that never sees its source: what the decoder knows alone."""
         from budgerigar.models.modes import without_source

@@ -120,6 +120,15 @@ def latest_checkpoint(folder: Path) -> Path | None:
     return usable[-1]
 
 
+def checkpoint_names(folder: Path) -> list[str]:
+    """The whole checkpoints of a run that are there now, the earliest first ("step-00001000", …)."""
+    return sorted(
+        path.name
+        for path in (Path(folder) / "checkpoints").glob("step-*")
+        if (path / "weights.safetensors").is_file() and (path / "state.json").is_file()
+    )
+
+
 def read_checkpoint(path: Path) -> Checkpoint:
     """Read one checkpoint folder."""
     try:
