@@ -1,0 +1,100 @@
+"""What the page shows: views, each a pure function from a question to JSON with arrays.
+
+`ask(look, name, params)` gives the bytes of one; `VIEWS` names them all. The live page, every exported
+file and the tests ask the same views, so that what is drawn is what the library computed. The exact
+shape of each view's value is in the docstring of its function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from budgerigar.errors import UserError
+from budgerigar.inspection.views.ancestors import back_off, gates, reach
+from budgerigar.inspection.views.cards import about
+from budgerigar.inspection.views.fits import (
+    attends,
+    backs_off,
+    has_cross,
+    has_gates,
+    has_reach,
+    writes,
+)
+from budgerigar.inspection.views.heads import grid, head, row
+from budgerigar.inspection.views.linking import alignment, links
+from budgerigar.inspection.views.look import Look, look_at
+from budgerigar.inspection.views.params import SITE, View, flag, number, place, text, whole
+from budgerigar.inspection.views.payload import Stored, pack, unpack
+from budgerigar.inspection.views.reading import read
+from budgerigar.inspection.views.stepping import steps
+from budgerigar.inspection.views.writing import generate
+
+_HEAD = {"layer": whole(), "head": whole(), **SITE}
+
+VIEWS: dict[str, View] = {
+    "about": View(about),
+    "read": View(read, {"top": whole(1, 50, 10)}),
+    "links": View(
+        links, {"query": place(), "key": place(), **SITE, "untrained": flag(True)}, attends
+    ),
+    "grid": View(grid, {"layer": whole(0, None, None), **SITE}, attends),
+    "head": View(head, {**_HEAD, "mask": flag(True)}, attends),
+    "row": View(row, {**_HEAD, "query": whole()}, attends),
+    "steps": View(steps, {**_HEAD, "query": whole(0, None, None), "full": flag(True)}, attends),
+    "alignment": View(alignment, {"head": text(20, None)}, has_cross),
+    "generate": View(
+        generate,
+        {
+            "count": whole(1, 200, 20),
+            "temperature": number(0.0, 100.0, 0.8),
+            "top_k": whole(1, None, None),
+            "top_p": number(1e-6, 1.0, None),
+            "seed": whole(0, 2**31 - 1, 0),
+        },
+        writes,
+    ),
+    "gates": View(gates, {"layer": whole(0, None, 0)}, has_gates),
+    "reach": View(
+        reach, {"distance": whole(1, None, None), "positions": whole(1, 256, 32)}, has_reach
+    ),
+    "back_off": View(back_off, {"top": whole(1, 50, 5)}, backs_off),
+}
+"""name -> view. Each theme's module has its functions; a new view is one line here."""
+
+__all__ = [
+    "VIEWS",
+    "Look",
+    "Stored",
+    "View",
+    "ask",
+    "can",
+    "look_at",
+    "pack",
+    "unpack",
+    "value_of",
+]
+
+
+def ask(look: Look, name: str, params: Mapping[str, Any] | None = None) -> bytes:
+    """The payload of one view.
+
+    Raises:
+        UserError: there is no such view, it does not fit the model, or a parameter is wrong.
+    """
+    return pack(value_of(look, name, params))
+
+
+def value_of(look: Look, name: str, params: Mapping[str, Any] | None = None) -> Any:
+    """The same before it is packed: JSON-able, with arrays."""
+    view = VIEWS.get(name)
+    if view is None:
+        raise UserError(f"there is no view named {name!r}; there are {', '.join(VIEWS)}")
+    if words := view.refusal(look.network):
+        raise UserError(words)
+    return view.run(look, **view.checked(name, params or {}))
+
+
+def can(model: Any) -> list[str]:
+    """Names of the views that fit a model."""
+    return [name for name, view in VIEWS.items() if not view.refusal(model.network)]
