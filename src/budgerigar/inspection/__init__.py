@@ -9,33 +9,52 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from budgerigar.inspection.attribution import Attribution, attribute_by_key, attribute_logit
     from budgerigar.inspection.editing import EditedNetwork, edited_network, edited_taps
     from budgerigar.inspection.heads import Head
+    from budgerigar.inspection.lens import Lens, lens_logits, logit_lens
     from budgerigar.inspection.links import Links
     from budgerigar.inspection.matrix import Matrix
+    from budgerigar.inspection.paths import Path, path_of
     from budgerigar.inspection.surprise import surprise_text
     from budgerigar.inspection.traces import Trace, trace
 
 _HOMES = {
+    "Attribution": "attribution",
     "EditedNetwork": "editing",
     "Head": "heads",
+    "Lens": "lens",
     "Links": "links",
     "Matrix": "matrix",
+    "Path": "paths",
     "Trace": "traces",
+    "attribute_by_key": "attribution",
+    "attribute_logit": "attribution",
     "edited_network": "editing",
     "edited_taps": "editing",
+    "lens_logits": "lens",
+    "logit_lens": "lens",
+    "path_of": "paths",
     "surprise_text": "surprise",
     "trace": "traces",
 }
 
 __all__ = [
+    "Attribution",
     "EditedNetwork",
     "Head",
+    "Lens",
     "Links",
     "Matrix",
+    "Path",
     "Trace",
+    "attribute_by_key",
+    "attribute_logit",
     "edited_network",
     "edited_taps",
+    "lens_logits",
+    "logit_lens",
+    "path_of",
     "surprise_text",
     "trace",
 ]

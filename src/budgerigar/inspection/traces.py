@@ -207,11 +207,15 @@ class Trace:
         """Names of the values that were recorded."""
         return set(self._values)
 
-    def tap(self, name: str) -> np.ndarray:
-        """One recorded value, without its batch dimension."""
+    def tensor(self, name: str) -> Tensor:
+        """One recorded value as the model computed it, its batch dimension (1) the first."""
         if name not in self._values:
             raise UserError(f"no value named {name}; trace.values() lists what was recorded")
-        return array(self._values[name][0])
+        return self._values[name]
+
+    def tap(self, name: str) -> np.ndarray:
+        """The same as an array without the batch dimension."""
+        return array(self.tensor(name)[0])
 
     def check_unchanged(self) -> None:
         """`UserError` when the model was trained on or loaded anew since this trace was made."""

@@ -1,0 +1,99 @@
+"""The logit lens (nostalgebraist 2020): what the model would say if it stopped after each layer.
+
+p_l = softmax(W_U norm_f(h_l)), h_l the residual stream after layer l. The final norm is applied
+exactly once, with its scale and shift, to vectors that have not passed it yet; a post-norm model has
+no final norm, its vectors are normalised already and are taken as they are. The last row is the
+model's own prediction, to the last bit.
+
+Shapes: L layers, T positions, V vocab_size, k words shown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from budgerigar.errors import UserError
+from budgerigar.evaluation.losses import ranks_of
+from budgerigar.inspection.stream import Stream, ending_stream, read_out, row_labels
+
+if TYPE_CHECKING:
+    from budgerigar.inspection.traces import Trace
+
+
+@dataclass(frozen=True)
+class Lens:
+    """L + 1 rows of the stream ("embedding", "L0", …), at each of the T positions.
+
+    labels: T names of the positions (a translation's: of the token being predicted there)
+    top (L+1,T,k): the likeliest tokens' ids; chances (L+1,T,k): their probabilities
+    final (T,): the model's own choice, the likeliest at the last layer
+    final_chance, final_rank (L+1,T): its probability and rank (1 = the likeliest) at each layer
+    divergence (L+1,T): KL(final || layer) in nats, 0 in the last row
+    """
+
+    rows: tuple[str, ...]
+    labels: tuple[str, ...]
+    top: np.ndarray
+    chances: np.ndarray
+    final: np.ndarray
+    final_chance: np.ndarray
+    final_rank: np.ndarray
+    divergence: np.ndarray
+
+    def settled(self) -> np.ndarray:
+        """(T,): the first row from which on the likeliest token is the final one."""
+        agrees = self.top[..., 0] == self.final  # (L+1,T)
+        stays = np.flip(np.cumprod(np.flip(agrees, axis=0), axis=0), axis=0).astype(bool)
+        return np.asarray(stays.argmax(axis=0))
+
+
+def lens_logits(trace: Trace, row: int) -> Tensor:
+    """Logits (T,V) read from row `row` of the stream: 0 the embedding, l + 1 after layer l."""
+    stream = ending_stream(trace)
+    if not 0 <= row <= stream.depth:
+        raise UserError(f"there is no row {row}: the lens has rows 0 (embedding) to {stream.depth}")
+    return read_out(stream, _stream_at(trace, stream, row))[0]
+
+
+def logit_lens(trace: Trace, top: int = 5) -> Lens:
+    """Every layer's vectors read as predictions; the `top` likeliest tokens of each.
+
+    `UserError` for a model without a residual stream or without logits over tokens.
+    """
+    if top < 1:
+        raise UserError(f"top = {top}: show at least one token")
+    stream = ending_stream(trace)
+    last = lens_logits(trace, stream.depth)
+    own = torch.log_softmax(last.double(), dim=-1)
+    final = own.argmax(dim=-1)
+    rows = [_read(lens_logits(trace, row), own, final, top) for row in range(stream.depth + 1)]
+    columns = [np.stack(column) for column in zip(*rows, strict=True)]
+    return Lens(
+        ("embedding", *(f"L{layer}" for layer in range(stream.depth))),
+        tuple(row_labels(trace)),
+        columns[0],
+        columns[1],
+        final.cpu().numpy(),
+        *columns[2:],
+    )
+
+
+def _read(logits: Tensor, own: Tensor, final: Tensor, top: int) -> tuple[np.ndarray, ...]:
+    """One row of the lens: ids and chances (T,k), the final token's chance, rank and KL (T,)."""
+    row = torch.log_softmax(logits.double(), dim=-1)
+    best = row.topk(min(top, row.shape[-1]), dim=-1)
+    chance = row.gather(-1, final[:, None])[:, 0].exp()
+    apart = torch.nan_to_num(own.exp() * (own - row)).sum(dim=-1).clamp(min=0)
+    found = (best.indices, best.values.exp(), chance, ranks_of(logits, final), apart)
+    return tuple(part.cpu().numpy() for part in found)
+
+
+def _stream_at(trace: Trace, stream: Stream, row: int) -> Tensor:
+    """(1,T,D): the vectors between two layers."""
+    name = f"{stream.name}.{row - 1}.residual_after" if row else f"{stream.name}.0.residual_before"
+    return trace.tensor(name)
