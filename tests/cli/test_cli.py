@@ -24,7 +24,7 @@ EXPECTED = {
         *("generate RUN [PROMPT]", "chat RUN", "translate RUN [TEXT…]"),
         *("fill RUN TEXT", "classify RUN [TEXT…]", "embed RUN [TEXT…]"),
     ],
-    "look": ["look RUN TEXT"],
+    "look": ["look RUN TEXT", "explore [RUN…]"],
     "models": ["card RUN|RECIPE|PAPER", "doctor PATH", "convert PATH OUT", "eject RUN"],
     "data": ["get NAME", "list", "check FILE…"],
 }

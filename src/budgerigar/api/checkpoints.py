@@ -1,4 +1,4 @@
-"""A run's model as it was at an earlier step, as long as that checkpoint is kept (`keep_checkpoints`)."""
+"""A run's model as it was at an earlier step, where that checkpoint is kept (`keep_checkpoints`)."""
 
 from __future__ import annotations
 

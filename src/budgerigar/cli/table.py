@@ -35,7 +35,10 @@ GROUPS: dict[str, tuple[Command, ...]] = {
         Command("classify", "RUN [TEXT…]", "which class each text is of"),
         Command("embed", "RUN [TEXT…]", "a vector of each text; how alike a few texts are"),
     ),
-    "look": (Command("look", "RUN TEXT", "what each head attends to: terminal, PNG, SVG, HTML"),),
+    "look": (
+        Command("look", "RUN TEXT", "what each head attends to: terminal, PNG, SVG, HTML"),
+        Command("explore", "[RUN…]", "the page: what a model does with your sentence, live"),
+    ),
     "models": (
         Command("card", "RUN|RECIPE|PAPER", "layers, heads, parameters, memory, FLOPs"),
         Command("doctor", "PATH", "what is wrong with a model's files: the classic faults, tried"),

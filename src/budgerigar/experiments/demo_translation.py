@@ -45,14 +45,10 @@ MOST_WRITTEN = 44  # columns of it in a line of a log
 def translation(screen: Screen, folder: Path, settings: dict[str, Any], summary: Summary) -> None:
     """The whole second part."""
     from budgerigar.training.corpora import gather_corpus
-    from budgerigar.training.recipe import load_recipe, override
 
     screen.heading("2  A translation")
     pair = lesson_pair()
-    recipe = override(
-        load_recipe(RECIPE),
-        {"steps": STEPS, "baselines": False, "sample_every": 0, "bleu_sentences": 0, **settings},
-    )
+    recipe = translation_recipe(settings)
     _ask(screen, pair, recipe.text.n_pairs)
     act = Act(screen, pair, gather_corpus(recipe.text, pairs=recipe.reads_pairs), summary)
     act.train(folder, recipe)
@@ -60,6 +56,14 @@ def translation(screen: Screen, folder: Path, settings: dict[str, Any], summary:
     act.translate()
     act.align(folder)
     act.blank_the_source()
+
+
+def translation_recipe(settings: Mapping[str, Any]) -> Any:
+    """How the translator is trained, `settings` apart."""
+    from budgerigar.training.recipe import load_recipe, override
+
+    silent = {"baselines": False, "sample_every": 0, "bleu_sentences": 0}
+    return override(load_recipe(RECIPE), {"steps": STEPS, **silent, **settings})
 
 
 def _ask(screen: Screen, pair: SentencePair, n_pairs: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,12 +39,11 @@ def word_game(
 ) -> None:
     """The whole first part."""
     from budgerigar.training.corpora import gather_corpus
-    from budgerigar.training.recipe import load_recipe, override
 
     screen.heading("1  The word game")
     story = lesson_passage(48)
     _ask(screen, story)
-    recipe = override(load_recipe("stories"), {"baselines": False, "sample_every": 0, **settings})
+    recipe = game_recipe(settings)
     if screen.animated:
         with screen.console.status("writing 20,000 stories to learn from …"):
             corpus = gather_corpus(recipe.text)
@@ -58,6 +57,13 @@ def word_game(
     game.name_the_head()
     game.switch_it_off()
     game.draw(folder)
+
+
+def game_recipe(settings: Mapping[str, Any]) -> Any:
+    """How the GPT of the word game is trained, `settings` apart."""
+    from budgerigar.training.recipe import load_recipe, override
+
+    return override(load_recipe("stories"), {"baselines": False, "sample_every": 0, **settings})
 
 
 def _ask(screen: Screen, story: Story) -> None:

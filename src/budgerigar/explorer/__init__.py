@@ -1,0 +1,1 @@
+"""The page that `budgie explore` shows: its files in page/, its local server, the models it asks."""

@@ -1,0 +1,188 @@
+"""The page's local server: its files, the list of models, and the answers of views as bytes.
+
+    GET /, /NAME     the page's files
+    GET /api/models  what can be asked about, a payload (see `inspection.views.payload`)
+    POST /api/ask    {"question", "name", "params"} -> the payload of that view
+
+An error is {"error": words} with a status: 422 what the user can mend (`UserError`), 4xx a request
+that was refused, 500 a fault of ours. Each is one line of the log, and the server goes on.
+
+uvicorn and starlette do the HTTP (h11 for its grammar, so that broken requests end there): both are
+small and pure Python, and a server of models is to use the same two. The standard library's
+`http.server` reads no chunked bodies and takes a thread per connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Callable
+
+import uvicorn
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import Receive, Scope, Send
+
+from budgerigar import progress
+from budgerigar.errors import UserError
+from budgerigar.explorer.asking import RefusedError, read_asked
+from budgerigar.explorer.files import page_file
+from budgerigar.explorer.guard import HEADERS, check, our_hosts, short
+from budgerigar.explorer.sessions import Sessions
+from budgerigar.inspection.views.payload import pack
+
+HOSTS = ("127.0.0.1", "localhost", "::1")
+PORT = 7007  # tried first
+_MOST_CONNECTIONS = 256
+_KEPT_OPEN = 30  # seconds that an idle connection lasts
+PAYLOAD = "application/octet-stream"
+
+
+class Explorer:
+    """The ASGI application. `port`: the one it is reached at; `say`: where a refusal's line goes."""
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        port: int,
+        say: Callable[[str], None] = progress.note,
+        debug: bool = False,
+    ) -> None:
+        self.sessions, self.hosts, self.say, self.debug = sessions, our_hosts(port), say, debug
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request: checked, answered, and its refusal said."""
+        if scope["type"] != "http":
+            return
+        request = Request(scope, receive)
+        method, path = scope["method"], scope["path"]
+        try:
+            check(method, path, request.headers, self.hosts)
+            response = await self._answer(request, method, path)
+        except RefusedError as refused:
+            response = self._refusal(scope, refused.status, refused.words)
+        except UserError as error:
+            response = self._refusal(scope, 422, str(error))
+        except Exception as error:
+            response = self._fault(scope, error)
+        response.headers["Cache-Control"] = "no-store" if path.startswith("/api/") else "no-cache"
+        for name, value in HEADERS.items():
+            response.headers[name] = value
+        await response(scope, receive, send)
+
+    async def _answer(self, request: Request, method: str, path: str) -> Response:
+        if path == "/api/ask":
+            _need(method, "POST")
+            asked = await read_asked(request)
+            answer = self.sessions.submit(asked.question, asked.name, asked.params)
+            return Response(await asyncio.wrap_future(answer), media_type=PAYLOAD)
+        _need(method, "GET", "HEAD")
+        if path == "/api/models":
+            return Response(pack({"models": self.sessions.models()}), media_type=PAYLOAD)
+        if path == "/favicon.ico":  # browsers ask for it by themselves
+            return Response(status_code=204)
+        found = page_file(path)
+        if found is None:
+            raise RefusedError(404, "there is no such page")
+        content, kind = found
+        return Response(content, headers={"Content-Type": kind})
+
+    def _refusal(self, scope: Scope, status: int, words: str) -> Response:
+        """What whoever asked is told, and one line for who runs the server."""
+        self.say(f"refused: {_asked_for(scope)}: {status} {short(words, 200)}")
+        # What may come of a body that was not read is no next request.
+        closing = {"Connection": "close"} if status not in (400, 404, 422) else None
+        return JSONResponse({"error": words}, status, closing)
+
+    def _fault(self, scope: Scope, error: Exception) -> Response:
+        words = f"a fault of the program, not of yours: {type(error).__name__}: {error}"
+        if self.debug:
+            import traceback
+
+            traceback.print_exception(error)
+        self.say(f"failed: {_asked_for(scope)}: 500 {short(words, 400)}")
+        return JSONResponse({"error": words}, 500)
+
+
+def _asked_for(scope: Scope) -> str:
+    return f"{short(scope['method'])} {short(scope['path'])}"
+
+
+def _need(method: str, *methods: str) -> None:
+    if method not in methods:
+        raise RefusedError(405, f"{short(method)} is not possible here; {methods[0]} is")
+
+
+# -- running it ------------------------------------------------------------------------------------
+
+
+def bind(host: str, port: int | None) -> socket.socket:
+    """A listening socket. port: 0 any free one; None: PORT, or any free one where that is taken.
+
+    Raises:
+        UserError: `host` is not this machine alone, or the port is taken or not allowed.
+    """
+    if host not in HOSTS:
+        raise UserError(
+            f"the page is served to this machine alone, so the host is one of {', '.join(HOSTS)}, "
+            f"not {host!r}. From another machine: ssh -L {port or PORT}:127.0.0.1:{port or PORT}"
+        )
+    family = socket.AF_INET6 if host == "::1" else socket.AF_INET
+    for number in (PORT, 0) if port is None else (port,):
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            if os.name == "posix":  # elsewhere this would let two servers share the port
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(("::1" if host == "::1" else "127.0.0.1", number))
+            listening.listen(128)
+            return listening
+        except (OSError, OverflowError) as error:
+            listening.close()
+            if number in (port, 0):
+                reason = getattr(error, "strerror", None) or str(error)
+                raise UserError(
+                    f"port {number} of {host} cannot be used: {reason}. Another one: --port N, or "
+                    "--port 0 for any that is free"
+                ) from None
+    raise AssertionError("the last port that is tried ends the loop")
+
+
+def address(host: str, listening: socket.socket) -> str:
+    """What to type into a browser."""
+    name = "[::1]" if host == "::1" else host
+    return f"http://{name}:{listening.getsockname()[1]}/"
+
+
+def make_server(
+    sessions: Sessions, listening: socket.socket, debug: bool = False
+) -> uvicorn.Server:
+    """A server for one listening socket; `.run(sockets=[listening])` serves until it is stopped."""
+    app = Explorer(sessions, listening.getsockname()[1], debug=debug)
+    log = logging.getLogger("uvicorn.error")
+    log.handlers, log.propagate = [_Remarks(logging.WARNING)], False
+    config = uvicorn.Config(
+        app,
+        http="h11",
+        ws="none",
+        lifespan="off",
+        loop="asyncio",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        limit_concurrency=_MOST_CONNECTIONS,
+        timeout_keep_alive=_KEPT_OPEN,
+        timeout_graceful_shutdown=2,
+    )
+    return uvicorn.Server(config)
+
+
+class _Remarks(logging.Handler):
+    """uvicorn's warnings (a request that is no HTTP) as lines of ours."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        ended = record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError)
+        if not ended and "graceful shutdown" not in record.getMessage():
+            progress.note(f"refused: {short(record.getMessage().strip(), 200)}")

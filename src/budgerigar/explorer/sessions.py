@@ -1,0 +1,183 @@
+"""The models that a page may ask about, and the passes over texts that are kept for the next question.
+
+Each model has one thread: its questions are answered one after the other, in the order in which they
+came, and a model is never read by two at once. What a question resolves to (a `Look`: a trace and
+what was recomputed from it) is kept under the question's canonical form, the longest unused given up
+first, within a number of bytes; a view of the same sentence then costs only what it adds.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from budgerigar.errors import UserError
+from budgerigar.explorer.memory import held_bytes
+from budgerigar.inspection.views import Look, ask, can, look_at
+from budgerigar.inspection.views.look import kind_of
+
+if TYPE_CHECKING:
+    from budgerigar.api import Model
+
+KEPT_BYTES = 2**29
+"""of looks at the same time, all models together; the one just asked for stays even if larger"""
+KEPT_CHECKPOINT_BYTES = 2**30
+MOST_WAITING = 64
+"""questions of one model that may wait; more are refused"""
+
+T = TypeVar("T")
+
+
+class Kept(Generic[T]):
+    """Values by key, the longest unused given up first when all together exceed `most_bytes`.
+
+    The newest stays even if it alone is larger. Safe to use from several threads.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self.most_bytes = most_bytes
+        self._values: OrderedDict[Hashable, tuple[T, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable) -> T | None:
+        """The value of `key`, which counts as used now; None: it is not kept."""
+        with self._lock:
+            if key not in self._values:
+                return None
+            self._values.move_to_end(key)
+            return self._values[key][0]
+
+    def put(self, key: Hashable, value: T, n_bytes: int) -> None:
+        """Keep `value`, or tell anew how large it is."""
+        with self._lock:
+            self._values[key] = (value, n_bytes)
+            self._values.move_to_end(key)
+            while len(self._values) > 1 and self.nbytes > self.most_bytes:
+                self._values.popitem(last=False)
+
+    @property
+    def nbytes(self) -> int:
+        """Of all values."""
+        return sum(size for _, size in self._values.values())
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
+class Shown:
+    """A model under the name that questions have for it, with its one thread."""
+
+    def __init__(self, name: str, model: Model) -> None:
+        self.name, self.model, self.kind = name, model, kind_of(model.network)
+        self.thread = ThreadPoolExecutor(1, thread_name_prefix=f"look-{name}")
+        self._waiting, self._lock = 0, threading.Lock()
+
+    def submit(self, work: Callable[..., bytes], *arguments: Any) -> Future[bytes]:
+        """What `work` will return, after all that was submitted before."""
+        with self._lock:
+            if self._waiting >= MOST_WAITING:
+                raise UserError(
+                    f"{self._waiting} questions wait for {self.name} already; ask again when they "
+                    "are answered"
+                )
+            self._waiting += 1
+        answer = self.thread.submit(work, *arguments)
+        answer.add_done_callback(self._one_less)
+        return answer
+
+    def _one_less(self, _: Future[bytes]) -> None:
+        with self._lock:
+            self._waiting -= 1
+
+
+class Sessions:
+    """The models of one server, by name, and what is kept of what was asked about them.
+
+    Raises:
+        UserError: a model reads no text (word vectors).
+    """
+
+    def __init__(self, models: Mapping[str, Model], kept_bytes: int = KEPT_BYTES) -> None:
+        self.looks: Kept[Look] = Kept(kept_bytes)
+        self.checkpoints: Kept[Model] = Kept(KEPT_CHECKPOINT_BYTES)
+        self._shown = {name: Shown(name, model) for name, model in models.items()}
+
+    @property
+    def names(self) -> list[str]:
+        """Of the models, as questions have them."""
+        return list(self._shown)
+
+    def models(self) -> list[dict[str, Any]]:
+        """What can be asked about: id, name (of its folder), kind, the names of the views that fit,
+        and the checkpoints that are there now, the earliest first.
+        """
+        return [
+            {
+                "id": shown.name,
+                "name": shown.model.name,
+                "kind": shown.kind,
+                "views": can(shown.model),
+                "checkpoints": shown.model.checkpoints,
+            }
+            for shown in self._shown.values()
+        ]
+
+    def submit(
+        self, question: Mapping[str, Any], name: str, params: Mapping[str, Any]
+    ) -> Future[bytes]:
+        """The payload to come of the view `name` with `params`.
+
+        Raises:
+            UserError: there is no such model, or too much waits for it; whatever else is wrong comes
+                out of the future.
+        """
+        asked = question.get("model")
+        if not isinstance(asked, str) or asked not in self._shown:
+            raise UserError(f"there is no model {asked!r} here; there are {', '.join(self.names)}")
+        return self._shown[asked].submit(self._answer, self._shown[asked], question, name, params)
+
+    def _answer(
+        self, shown: Shown, question: Mapping[str, Any], name: str, params: Mapping[str, Any]
+    ) -> bytes:
+        """In the model's thread."""
+        key = canonical(question)
+        look = self.looks.get(key)
+        if look is None:
+            look = look_at(shown.model, question, lambda step: self._at(shown, step))
+        answer = ask(look, name, params)
+        self.looks.put(key, look, held_bytes(look, _held_anyway(shown.model, look.original)))
+        return answer
+
+    def _at(self, shown: Shown, step: str) -> Model:
+        """The model at a checkpoint, loaded when it is first asked for."""
+        key = (shown.name, step)
+        model = self.checkpoints.get(key)
+        if model is None:
+            model = shown.model.at_checkpoint(step)
+            self.checkpoints.put(key, model, held_bytes(model.network))
+        return model
+
+    def close(self) -> None:
+        """Answer no more; what is being computed comes to its end."""
+        for shown in self._shown.values():
+            shown.thread.shutdown(wait=False, cancel_futures=True)
+
+
+def canonical(question: Mapping[str, Any]) -> str:
+    """One text for all ways to write the same question: names sorted, parts that are null left out."""
+    given = {key: part for key, part in question.items() if part is not None}
+    return json.dumps(given, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def _held_anyway(*models: Model) -> list[Any]:
+    """What belongs to models and not to a look: networks with all their modules, vocabularies."""
+    found: list[Any] = []
+    for model in models:
+        network = model.network
+        found += [model, model.tokenizer, model.source_tokenizer, network]
+        found += network.modules() if hasattr(network, "modules") else ()
+    return found
