@@ -60,13 +60,11 @@ Loader = Callable[[str], Any]
 def kind_of(network: Any) -> str:
     """Which of `KINDS` a network, or a view of one, is. `UserError` for word vectors."""
     config = network.config
+    if hasattr(config, "cell"):
+        return "rnn-encoder-decoder" if hasattr(config, "n_encoder_layers") else "recurrent"
     assembly = getattr(config, "assembly", None)
     if assembly is not None:
         return _ASSEMBLIES.get(assembly, str(assembly))
-    if hasattr(config, "n_encoder_layers"):
-        return "rnn-encoder-decoder"
-    if hasattr(config, "cell"):
-        return "recurrent"
     if isinstance(getattr(network, "network", network), NgramModel):
         return "ngram"
     if hasattr(config, "order"):
