@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from budgerigar.errors import UserError
+from budgerigar.progress import note
 
 if TYPE_CHECKING:
     from budgerigar.api.model import Model
@@ -61,7 +62,10 @@ def _role(model: Model) -> str:
 
 
 def translation_options(options: Mapping[str, Any]) -> TranslationOptions:
-    """Checked options; an unknown name is an error that lists the known ones."""
+    """Checked options; an unknown name is an error that lists the known ones.
+
+    An option that has no effect beside the others is said.
+    """
     from budgerigar.generation.translation_options import TranslationOptions
 
     known = [f.name for f in dataclasses.fields(TranslationOptions)]
@@ -70,7 +74,12 @@ def translation_options(options: Mapping[str, Any]) -> TranslationOptions:
         raise UserError(
             f"translate has no option {unknown[0]!r}; its options are {', '.join(known)}"
         )
-    return TranslationOptions(**options).validate()
+    chosen = TranslationOptions(**options).validate()
+    if options.get("alpha") is not None and chosen.length_penalty == "none":
+        note("note: alpha has no effect here: it is for a length penalty")
+    if "max_extra" in options and chosen.like_ctranslate2:
+        note("note: max_extra has no effect here: with search ctranslate2 max_length alone limits")
+    return chosen
 
 
 def pair_files(

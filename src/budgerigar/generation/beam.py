@@ -5,7 +5,8 @@ continuations of all hypotheses of a source for its places, and those that chose
 theirs (the shrinking beam of Bahdanau et al. 2014). So a beam of 1 is greedy search, a beam as wide
 as the space is exhaustive, and a search ends by itself once each place has ended. It ends earlier
 where nothing can change any more: when the best open hypothesis, if it went on at no cost to the
-length limit, would not pass the n_best-th finished one.
+length limit, would not pass the n_best-th finished one. (`search = ctranslate2` has other rules:
+beam_ctranslate2.py.)
 
 Equals are ordered by the hypothesis's rank before the step, then by id. Nothing depends on the batch:
 limits are per source. Sums of log-probabilities are float64.
@@ -23,8 +24,9 @@ import torch
 from torch import Tensor
 
 from budgerigar.errors import UserError
-from budgerigar.generation.beam_batch import Hypothesis, Limits, search_batch
-from budgerigar.generation.translation_options import TranslationOptions
+from budgerigar.generation.beam_batch import Hypothesis, Limits, Search
+from budgerigar.generation.beam_ctranslate2 import FullBeamSearch
+from budgerigar.generation.translation_options import THEIR_LIMIT, TranslationOptions
 from budgerigar.models.base import check_ids
 from budgerigar.models.modes import without_dropout, without_source
 
@@ -50,6 +52,11 @@ def search(
     A model without a source takes `sources=None` and continues the prefixes.
     """
     options = (options or TranslationOptions()).validate()
+    if options.like_ctranslate2 and any(prefixes or ()):
+        raise UserError(
+            "search = ctranslate2 takes no prefix: that library gives a prefix's tokens for nothing, "
+            "and its rules for one are not imitated. Leave the prefix out, or the search"
+        )
     if sources is None and prefixes is None:
         raise UserError("nothing to search for: give sources, or prefixes to a model without one")
     n = len(sources) if sources is not None else len(prefixes or ())
@@ -65,10 +72,11 @@ def search(
     # sources of like length share a batch; the longest, which need most memory, come first
     order = sorted(range(n), key=lambda i: (-len(sources[i]) if sources else 0, -limits[i]))
     found: list[list[Hypothesis]] = [[] for _ in range(n)]
+    kind = FullBeamSearch if options.like_ctranslate2 else Search
     with without_dropout(network):
         for first in range(0, n, options.batch_size):
             rows = order[first : first + options.batch_size]
-            results = search_batch(
+            results = kind(
                 network,
                 None if sources is None else [sources[i] for i in rows],
                 options,
@@ -76,7 +84,7 @@ def search(
                 start_id,
                 end_id,
                 banned,
-            )
+            ).run()
             for i, result in zip(rows, results, strict=True):
                 found[i] = result
     return found
@@ -108,7 +116,8 @@ def _limit(network: Any, options: TranslationOptions, source: int, prefix: int) 
     """Most tokens of a target, its end included."""
     limit = options.max_length
     if limit is None:
-        limit = max(source + options.max_extra, options.min_length + 1)
+        allowed = THEIR_LIMIT if options.like_ctranslate2 else source + options.max_extra
+        limit = max(allowed, options.least + 1)
     limit = max(limit, prefix + 1)
     context = network.context_length
     if context is not None and limit > context:

@@ -43,7 +43,7 @@ class Limits(NamedTuple):
 
 
 @dataclass
-class _Open:
+class Open:
     """Open hypotheses, (B,W) each, of which the first n_open[b] of row b count; best first."""
 
     n_open: np.ndarray
@@ -55,7 +55,7 @@ class _Open:
 
 
 @dataclass
-class _Found:
+class Found:
     """Hypotheses of one source that are complete."""
 
     finished: list[Hypothesis] = field(default_factory=list)
@@ -73,24 +73,11 @@ class _Found:
         return sorted((h.score for h in self.finished), reverse=True)[n - 1]
 
 
-def search_batch(
-    network: Any,
-    sources: Sequence[Sequence[int]] | None,
-    options: TranslationOptions,
-    limits: Limits,
-    start_id: int,
-    end_id: int,
-    banned: Tensor | None,
-) -> list[list[Hypothesis]]:
-    """The best targets of each source of one batch."""
-    search = _Search(network, sources, options, limits, start_id, end_id, banned)
-    while search.open.n_open.any():
-        search.step()
-    return [found.best(options.n_best) for found in search.found]
+class Search:
+    """The search of one batch of sources: its state, its one step, and the loop over it."""
 
-
-class _Search:
-    """The state of a search and its one step."""
+    candidates_per_place = 1
+    """continuations looked at for each place of the beam"""
 
     def __init__(
         self,
@@ -104,13 +91,14 @@ class _Search:
     ) -> None:
         self.options, self.end_id, n = options, end_id, len(limits.most)
         self.most = np.array(limits.most)
-        self.chooser = Chooser(options, end_id, banned, limits.prefixes)
+        self.width = options.width * self.candidates_per_place
+        self.chooser = Chooser(options, end_id, banned, limits.prefixes, self.width)
         source, lengths = (None, None) if sources is None else pad(sources, network.device)
         self.beams = start_beams(network, source, lengths, n)
-        self.found = [_Found() for _ in range(n)]
-        self.places = np.full(n, options.width)  # not yet taken by finished hypotheses
+        self.found = [Found() for _ in range(n)]
+        self.places = np.full(n, self.width)  # not yet taken by finished hypotheses
         roots = options.width if options.sampling else 1
-        self.open = _Open(
+        self.open = Open(
             n_open=np.full(n, roots),
             tokens=np.full((n, roots), start_id),
             parents=np.zeros((n, roots), dtype=np.int64),
@@ -122,6 +110,16 @@ class _Search:
         self.attention: Attention | None = None
         if options.coverage_penalty and source is not None:
             self.attention = Attention(network, source, lengths, roots)
+
+    def run(self) -> list[list[Hypothesis]]:
+        """The best targets of each source."""
+        while self.open.n_open.any():
+            self.step()
+        return [self.best(found) for found in self.found]
+
+    def best(self, found: Found) -> list[Hypothesis]:
+        """What is given out of a source: finished ones first."""
+        return found.best(self.options.n_best)
 
     # -- one step ------------------------------------------------------------------------------------
     def step(self) -> None:
@@ -136,11 +134,11 @@ class _Search:
         step = Step(self.n_tokens, is_open, now.history[is_open], now.sample[is_open])
         candidates = self.chooser.choose(logits, step)
         chosen = self._best(candidates, is_open)
-        self._continue(self._finish(chosen))
+        self._continue(self.finish(chosen))
         self._cut()
-        self._stop()
+        self.stop()
 
-    def _best(self, candidates: Candidates, is_open: np.ndarray) -> _Chosen:
+    def _best(self, candidates: Candidates, is_open: np.ndarray) -> Chosen:
         """Give the places of each source to the best of all its hypotheses' candidates."""
         n, width = is_open.shape
         c = candidates.ids.shape[1]
@@ -152,47 +150,51 @@ class _Search:
         if self.options.sampling:  # every sample goes its own way
             order = np.broadcast_to(np.arange(width), (n, width))
         else:
-            order = np.argsort(-costs, axis=1, kind="stable")[:, : self.options.width]
+            order = np.argsort(-costs, axis=1, kind="stable")[:, : self.width]
         best = np.take_along_axis(costs, order, 1)
         taken = np.isfinite(best) & (np.arange(order.shape[1]) < self.places[:, None])
-        return _Chosen(taken, order // c, np.take_along_axis(tokens, order, 1), best)
+        return Chosen(taken, order // c, np.take_along_axis(tokens, order, 1), best)
 
-    def _finish(self, chosen: _Chosen) -> _Chosen:
+    def finish(self, chosen: Chosen) -> Chosen:
         """Those that chose the end leave with their places; the rest."""
+        self.dead_ends(chosen)
         ended = chosen.taken & (chosen.tokens == self.end_id)
+        self.keep(chosen, ended)
+        self.places -= ended.sum(1)
+        return chosen._replace(taken=chosen.taken & ~ended)
+
+    def keep(self, chosen: Chosen, ended: np.ndarray) -> None:
+        """What has ended is found."""
         for b, i in np.argwhere(ended).tolist():
             parent = chosen.parents[b, i]
             ids = self.open.history[b, parent]
-            self.found[b].finished.append(
-                self._hypothesis(b, parent, ids, chosen.log_p[b, i], True)
-            )
-        self.places -= ended.sum(1)
-        # a dead end: nothing may follow any hypothesis of a source that has not found n_best
+            self.found[b].finished.append(self.hypothesis(b, parent, ids, chosen.log_p[b, i], True))
+
+    def dead_ends(self, chosen: Chosen) -> None:
+        """Nothing may follow any hypothesis of a source that has not found n_best."""
         for b in np.flatnonzero(~chosen.taken.any(1) & (self.open.n_open > 0)).tolist():
             if len(self.found[b].finished) < self.options.n_best:
                 for i in range(self.open.n_open[b]):
                     ids, log_p = self.open.history[b, i], self.open.log_p[b, i]
-                    self.found[b].unfinished.append(self._hypothesis(b, i, ids, log_p, False))
-        return chosen._replace(taken=chosen.taken & ~ended)
+                    self.found[b].unfinished.append(self.hypothesis(b, i, ids, log_p, False))
 
-    def _hypothesis(
+    def hypothesis(
         self, b: int, place: int, ids: np.ndarray, log_p: float, finished: bool
     ) -> Hypothesis:
-        n = len(ids) + finished
-        options = self.options
-        score = log_p / float(length_divisor(options.length_penalty, options.exponent, max(n, 1)))
+        options, n = self.options, max(len(ids) + finished, 1)
+        score = log_p / float(length_divisor(options.length_penalty, options.exponent, n))
         if self.attention is not None:
             score += options.coverage_penalty * float(coverage(self.attention.of(b, place)))
         return Hypothesis(tuple(ids.tolist()), float(log_p), float(score), finished)
 
-    def _continue(self, chosen: _Chosen) -> None:
+    def _continue(self, chosen: Chosen) -> None:
         """The others move to the front, in their order, each with its new token."""
         n_open = chosen.taken.sum(1)
         front = np.argsort(~chosen.taken, axis=1, kind="stable")[:, : max(1, n_open.max())]
         parents = np.take_along_axis(chosen.parents, front, 1)
         tokens = np.take_along_axis(chosen.tokens, front, 1)
         before = np.take_along_axis(self.open.history, parents[:, :, None], 1)
-        self.open = _Open(
+        self.open = Open(
             n_open=n_open,
             tokens=tokens,
             parents=parents,
@@ -209,11 +211,11 @@ class _Search:
         for b in np.flatnonzero((self.most <= self.n_tokens) & (now.n_open > 0)).tolist():
             for i in range(now.n_open[b]):
                 self.found[b].unfinished.append(
-                    self._hypothesis(b, i, now.history[b, i], now.log_p[b, i], False)
+                    self.hypothesis(b, i, now.history[b, i], now.log_p[b, i], False)
                 )
             now.n_open[b] = 0
 
-    def _stop(self) -> None:
+    def stop(self) -> None:
         """End the search of a source whose n_best finished hypotheses cannot be passed any more.
 
         More tokens cost probability, a coverage penalty costs at least nothing, and the divisor is
@@ -228,7 +230,7 @@ class _Search:
                 self.open.n_open[b] = 0
 
 
-class _Chosen(NamedTuple):
+class Chosen(NamedTuple):
     """The best continuations of each source (B,W), best first; `taken`: those that got a place."""
 
     taken: np.ndarray

@@ -46,8 +46,10 @@ class Chooser:
         end_id: int,
         banned: Tensor | None,
         prefixes: list[list[int]],
+        width: int,
     ) -> None:
         self.options, self.end_id, self.banned, self.prefixes = options, end_id, banned, prefixes
+        self.width = width
         self.longest_prefix = max(map(len, prefixes))
         self.draws: dict[tuple[int, int], Draws] = {}
         if options.sampling:
@@ -58,7 +60,13 @@ class Chooser:
             self.chain = processors(plain, None)
 
     def choose(self, logits: Tensor, step: Step) -> Candidates:
-        """Candidates from logits (N,V). Log-probabilities are the model's own, before any ban."""
+        """Candidates from logits (N,V). Log-probabilities are the model's own, before any ban.
+
+        CTranslate2 bans first, so that the probabilities of what is left sum to 1.
+        """
+        if self.options.like_ctranslate2:
+            logits = logits.clone()
+            self._forbid(logits, step)
         costs = logits.log_softmax(-1)
         forced = self._forced(step)
         places = [place for place, _ in forced]
@@ -77,7 +85,7 @@ class Chooser:
         return Candidates(ids, log_p)
 
     def _likeliest(self, costs: Tensor) -> tuple[Tensor, Tensor]:
-        return top(costs, self.options.width)
+        return top(costs, self.width)
 
     def _draw(self, costs: Tensor, step: Step) -> tuple[Tensor, Tensor]:
         """One token per hypothesis, drawn with the generator of its (source, sample)."""
@@ -106,7 +114,7 @@ class Chooser:
         """Set what may not follow to minus infinity."""
         if self.banned is not None:
             costs.index_fill_(1, self.banned, -math.inf)
-        if step.n <= self.options.min_length:
+        if step.n <= self.options.least:
             costs[:, self.end_id] = -math.inf
         if self.options.no_repeat_ngram:
             rows, tokens = repeated(step.history, self.options.no_repeat_ngram)

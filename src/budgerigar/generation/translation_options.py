@@ -11,6 +11,8 @@ from budgerigar.errors import UserError
 from budgerigar.layers.settings import type_problems
 
 LengthPenalty = Literal["gnmt", "average", "none"]
+SearchRules = Literal["budgerigar", "ctranslate2"]
+THEIR_LIMIT = 256  # CTranslate2's own most tokens of a translation
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,9 @@ class TranslationOptions:
     translation has 1.
     """
 
+    search: SearchRules = "budgerigar"
+    """whose rules the search follows; ctranslate2: those of that library (a beam that stays full, and
+    ends with its first beam_size results), for equal outputs"""
     beam_size: int = 4
     """hypotheses followed side by side; 1: greedy, the likeliest token at each step"""
     n_best: int = 1
@@ -33,10 +38,11 @@ class TranslationOptions:
     coverage_penalty: float = 0.0
     """beta of Wu et al. 2016: log(min(attention received, 1)), summed over the source's tokens, times
     this is added to the score; 0: none"""
-    min_length: int = 0
-    """fewest tokens before <end>"""
+    min_length: int | None = None
+    """fewest tokens before <end>; None: 0, or 1 with search ctranslate2"""
     max_length: int | None = None
-    """most tokens of a translation, <end> included; None: those of its source plus max_extra"""
+    """most tokens of a translation, <end> included; None: those of its source plus max_extra, or 256
+    with search ctranslate2"""
     max_extra: int = 50
     """without max_length: most tokens beyond those of the line's own source (or as many as min_length
     asks for)"""
@@ -61,6 +67,16 @@ class TranslationOptions:
         if self.alpha is not None:
             return self.alpha
         return 1.0 if self.length_penalty == "average" else 0.6
+
+    @property
+    def like_ctranslate2(self) -> bool:
+        """Whether the search follows CTranslate2's rules."""
+        return self.search == "ctranslate2"
+
+    @property
+    def least(self) -> int:
+        """The min_length that holds."""
+        return int(self.like_ctranslate2) if self.min_length is None else self.min_length
 
     @property
     def sampling(self) -> bool:
@@ -100,10 +116,27 @@ class TranslationOptions:
                 for name in ("top_k", "top_p")
                 if getattr(self, name) is not None
             ]
-        if self.max_length is not None and self.min_length >= self.max_length:
+        if self.like_ctranslate2:
+            found += self._not_imitated()
+        if self.max_length is not None and (self.min_length or 0) >= self.max_length:
             found.append(
                 f"min_length = {self.min_length} leaves no room for <end> within max_length = "
                 f"{self.max_length}"
+            )
+        return found
+
+    def _not_imitated(self) -> list[str]:
+        """What of CTranslate2 has no counterpart here, and what of ours it has not."""
+        found = []
+        if self.sampling:
+            found.append("search = ctranslate2 is for searching: leave temperature out")
+        if self.length_penalty == "gnmt":
+            found.append(
+                "search = ctranslate2 knows the length penalties average and none, not gnmt"
+            )
+        if self.coverage_penalty:
+            found.append(
+                "search = ctranslate2 has no coverage_penalty: that library takes it from other heads"
             )
         return found
 

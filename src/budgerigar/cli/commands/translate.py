@@ -64,10 +64,6 @@ def run(options: argparse.Namespace) -> None:
     from budgerigar import api
 
     search = api.translation_options(chosen)
-    if "alpha" in chosen and search.length_penalty == "none":
-        from budgerigar import progress
-
-        progress.note("note: --alpha has no effect here: it is for a length penalty")
     model = api.load(options.model, device=options.device or "auto", threads=options.threads)
     api.need_translator(model)
     if _at_a_prompt(options):
