@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from budgerigar.inspection.attribution import Attribution, attribute_by_key, attribute_logit
+    from budgerigar.inspection.block import BlockAt, block_at, without_residual, word_changes
     from budgerigar.inspection.editing import EditedNetwork, edited_network, edited_taps
     from budgerigar.inspection.heads import Head
     from budgerigar.inspection.lens import Lens, lens_logits, logit_lens
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Attribution": "attribution",
+    "BlockAt": "block",
     "EditedNetwork": "editing",
     "Head": "heads",
     "Lens": "lens",
@@ -30,6 +32,7 @@ _HOMES = {
     "Trace": "traces",
     "attribute_by_key": "attribution",
     "attribute_logit": "attribution",
+    "block_at": "block",
     "edited_network": "editing",
     "edited_taps": "editing",
     "lens_logits": "lens",
@@ -37,10 +40,13 @@ _HOMES = {
     "path_of": "paths",
     "surprise_text": "surprise",
     "trace": "traces",
+    "without_residual": "block",
+    "word_changes": "block",
 }
 
 __all__ = [
     "Attribution",
+    "BlockAt",
     "EditedNetwork",
     "Head",
     "Lens",
@@ -50,6 +56,7 @@ __all__ = [
     "Trace",
     "attribute_by_key",
     "attribute_logit",
+    "block_at",
     "edited_network",
     "edited_taps",
     "lens_logits",
@@ -57,6 +64,8 @@ __all__ = [
     "path_of",
     "surprise_text",
     "trace",
+    "without_residual",
+    "word_changes",
 ]
 
 

@@ -110,20 +110,18 @@ def attribute_logit(
     )
 
 
-def output_directions(
-    path: Path, tokens: list[int] | None = None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def output_directions(path: Path, tokens: list[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Rows (k,W) of the output matrix, biases (k,) and the soft-cap's factors (k,) of k tokens.
 
     The factor is multiplied into rows and biases: cap * tanh(raw / cap) / raw, at the raw logit that
-    the parts sum to. tokens None: all V.
+    the parts sum to.
     """
     network = path.stream.network
     rows = output_matrix(network, tokens)
     head: Any = network.head
     biases = np.zeros(len(rows))
     if head.bias is not None:
-        biases = double(head.bias if tokens is None else head.bias[tokens]) * float(head.scale)
+        biases = double(head.bias[tokens]) * float(head.scale)
     factors = np.ones(len(rows))
     if head.softcap is not None:
         raw = rows @ path.total + biases

@@ -104,19 +104,19 @@ def read_out(stream: Stream, vectors: Tensor) -> Tensor:
     return logits
 
 
-def output_matrix(network: Any, tokens: list[int] | None = None) -> np.ndarray:
-    """Rows of the output matrix as they multiply, float64 (k,W) of k tokens, or (V,W) of all.
+def output_matrix(network: Any, tokens: list[int]) -> np.ndarray:
+    """Rows of the output matrix as they multiply, float64 (k,W) of k tokens.
 
     Tied or not, quantised or not; without the bias, times the head's scale.
     """
     head, table = network.head, network.embedding.tokens
     packed = table.matrix if head.tied and isinstance(table, PackedEmbedding) else head.packed
+    ids = torch.tensor(tokens, device=network.device)
     with torch.no_grad():
         if packed is not None:
-            rows = packed.dense if tokens is None else packed.row(torch.tensor(tokens))
+            rows = packed.row(ids)
         else:
-            matrix = table.weight if head.weight is None else head.weight
-            rows = matrix if tokens is None else matrix[torch.tensor(tokens, device=matrix.device)]
+            rows = (table.weight if head.weight is None else head.weight)[ids]
         return double(rows) * float(head.scale)
 
 
