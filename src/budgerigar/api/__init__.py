@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from budgerigar.api.evaluation import evaluate, test_split
     from budgerigar.api.filling import fills_spans
     from budgerigar.api.forms import convert, doctor
+    from budgerigar.api.heads import head_roles
     from budgerigar.api.lessons import why, why_screen, why_table
     from budgerigar.api.loading import load
     from budgerigar.api.looking import back_off, busiest_head, guesses, heads_in_words
@@ -51,6 +52,7 @@ _HOMES = {
     "fills_spans": "filling",
     "get": "data",
     "guesses": "looking",
+    "head_roles": "heads",
     "heads_in_words": "looking",
     "listing": "data",
     "need_classifier": "encoders",
@@ -84,6 +86,7 @@ __all__ = [
     "fills_spans",
     "get",
     "guesses",
+    "head_roles",
     "heads_in_words",
     "listing",
     "load",

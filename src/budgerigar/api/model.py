@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from budgerigar.api.checks import checked_ids, checked_target, checked_text
+from budgerigar.api.heads import HasHeads
 from budgerigar.api.pairs import (
     alignment_errors,
     score_pair,
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(repr=False)
-class Model(Writes):
+class Model(Writes, HasHeads):
     """A network and its tokenizer, with everything one can do with them.
 
     `settings` is the content of the run's config.json, `recipe` of its recipe.toml.

@@ -16,7 +16,7 @@ from typing import Any
 from budgerigar.cli.flags import one_of, whole_number
 from budgerigar.errors import UserError
 
-USES = ("out", "device", "threads")
+USES = ("out", "device", "threads", "json")
 EXAMPLES = """A word that occurs twice is written it#2 (its second place); a number is a position.
 
 examples:
@@ -26,6 +26,7 @@ examples:
   budgie look last "…" --grid --out heads.png        every head in one picture
   budgie look last "…" --surprise                    each token by its nats
   budgie look last "…" --head-off L1.H2              what the model guesses without that head
+  budgie look last --roles                           which head does what, with evidence
   budgie look last "轩辕有一只虎皮鹦鹉"              a translation, and its word alignment (or --out)
   budgie look last "…" --prefix "Xuanyuan has a" --no-source
                                                      what it would write without its source
@@ -55,6 +56,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     )
     add("--surprise", action="store_true", help="the text, each token coloured by its nats")
     add("--head-off", action="append", metavar="NAME", help="switch a head off (repeatable)")
+    add("--roles", action="store_true", help="which head does what, on texts of its own; no TEXT")
     add = parser.add_argument_group("of an encoder-decoder").add_argument
     add("--target", metavar="TEXT", help="the translation to look at [the model's own]")
     add("--prefix", metavar="TEXT", help="its beginning only: what would come next?")
@@ -95,7 +97,8 @@ def run(options: argparse.Namespace) -> None:
     chosen = _chosen(options)
     if len(chosen) > 1:
         raise UserError(f"{' and '.join(chosen)} ask for different pictures; give one of them")
-    if options.text is None and not (options.analogy or options.map or options.reach):
+    own = options.analogy or options.map or options.reach or options.roles
+    if options.text is None and not own:
         raise UserError("TEXT must be given: what the model reads, or a word of word vectors")
     if options.text == "":
         raise UserError("the text is empty: there is nothing to look at")
@@ -106,9 +109,21 @@ def run(options: argparse.Namespace) -> None:
         raise UserError("--target is a whole translation, --prefix a beginning: give one of them")
 
     from budgerigar import api
-    from budgerigar.cli import look_gates, look_ngram, look_pair, look_reach, look_vectors
+    from budgerigar.cli import (
+        look_gates,
+        look_ngram,
+        look_pair,
+        look_reach,
+        look_roles,
+        look_vectors,
+    )
 
+    if not options.roles:
+        look_roles.refuse(options)
     model = api.load(options.model, device=options.device or "auto", threads=options.threads)
+    if options.roles:
+        look_roles.show(model, options)
+        return
     if options.reach:
         look_reach.show(model, options)
         return

@@ -1,0 +1,216 @@
+"""Texts whose links are known: generated stories, and Python's own standard library for brackets.
+
+A link is between words (stories) or characters (code); `placed` finds it among a model's tokens. The
+weights on a word's tokens are summed, the rows of a word's tokens averaged (Clark et al. 2019,
+section 5). Words that share a token count as one; a link within one is left out.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+import sysconfig
+import tokenize
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from budgerigar.inspection.alignments import Words, words_of
+from budgerigar.inspection.labels import Spelling, spell
+from budgerigar.inspection.role_patterns import backwards, linked
+from budgerigar.text.stories import Story, generate_stories
+from budgerigar.text.story_grammar import spans_of
+
+Links = list[tuple[int, int]]
+
+MODULES = ("textwrap", "json/decoder", "heapq", "shlex", "fnmatch", "csv", "string", "calendar",
+           "configparser", "difflib", "pprint", "tarfile")  # fmt: skip
+CODE_CHARACTERS = 500
+MOST_FILLER = 20  # words, so that a story fits a small context
+_PAIRS = {")": "(", "]": "[", "}": "{"}
+_FEW_BRACKETS = 4
+
+
+@dataclass(frozen=True)
+class GoldText:
+    """A text and its links by role, each (from, to).
+
+    words: character spans that the links count; None: the links are between characters.
+    """
+
+    text: str
+    words: tuple[tuple[int, int], ...] | None
+    links: dict[str, Links]
+
+
+def story_texts(n: int, language: str = "en", causal: bool = True, seed: int = 0) -> list[GoldText]:
+    """`n` short generated stories that no model was trained on (split "test").
+
+    Of eight times as many those with the most of what is rare: pronouns and brackets.
+    """
+    drawn = generate_stories(8 * n, seed, language, (0, MOST_FILLER), split="test")
+    drawn.sort(
+        key=lambda story: -sum(link[0] in ("antecedent", "bracket") for link in story.word_links)
+    )
+    return [story_gold(story, causal) for story in drawn[:n]]
+
+
+def story_gold(story: Story, causal: bool) -> GoldText:
+    """The links of one story. causal: each from the later word to the earlier, as heads there look."""
+    by_kind: dict[str, Links] = {}
+    for kind, start, end in story.word_links:
+        by_kind.setdefault(kind, []).append((start, end))
+    links = {
+        "reference": _references(story, by_kind.get("antecedent", []), causal),
+        "subject": by_kind.get("subject", []),
+        "adjective": by_kind.get("adjective", []),
+        "bracket": by_kind.get("bracket", []),
+    }
+    if causal:
+        links = {role: backwards(found) for role, found in links.items()}
+    separator = " " if story.language == "en" else ""
+    return GoldText(story.text, tuple(spans_of(story.words, separator)), links)
+
+
+def _references(story: Story, antecedents: Links, causal: bool) -> Links:
+    """From each pronoun to every mention of what it stands for (causal: every earlier one)."""
+    found: Links = []
+    for pronoun, noun in antecedents:
+        mentions = story.word_mentions if noun in story.word_mentions else (noun,)
+        found += [(pronoun, m) for m in mentions if m < pronoun or not causal]
+    return found
+
+
+# -- brackets of code ------------------------------------------------------------------------------
+
+
+def code_texts(n: int) -> list[GoldText]:
+    """Up to `n` pieces of Python's own standard library, beginning at a function; none where it is
+    not here as source files.
+    """
+    found: list[GoldText] = []
+    for name in MODULES:
+        found += _pieces(Path(sysconfig.get_path("stdlib")) / f"{name}.py", 2)
+        if len(found) >= n:
+            break
+    return found[:n]
+
+
+def python_name() -> str:
+    """Whose standard library it is."""
+    return f"Python {sys.version_info.major}.{sys.version_info.minor}'s standard library"
+
+
+def _pieces(path: Path, most: int) -> list[GoldText]:
+    try:
+        source = path.read_text(encoding="utf-8")
+        pairs = bracket_pairs(source)
+    except (OSError, SyntaxError, tokenize.TokenError, UnicodeDecodeError):
+        return []
+    found: list[GoldText] = []
+    at = reach = 0
+    for line in source.splitlines(keepends=True):
+        start, at = at, at + len(line)
+        if not line.lstrip().startswith("def ") or start < reach:
+            continue
+        reach = start + CODE_CHARACTERS
+        inside = [(a - start, b - start) for a, b in pairs if start <= b < a < reach]
+        if len(inside) >= _FEW_BRACKETS:
+            found.append(GoldText(source[start:reach], None, {"code_bracket": inside}))
+        if len(found) == most:
+            break
+    return found
+
+
+def bracket_pairs(source: str) -> Links:
+    """(place of a closing bracket, place of its opening one) in Python source; strings and comments
+    hold none.
+
+    Raises:
+        SyntaxError, tokenize.TokenError: it is no Python.
+    """
+    starts = np.cumsum([0, *map(len, source.splitlines(keepends=True))])
+    waiting: list[tuple[str, int]] = []
+    found: Links = []
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type != tokenize.OP:
+            continue
+        place = int(starts[token.start[0] - 1]) + token.start[1]
+        if token.string in _PAIRS.values():
+            waiting.append((token.string, place))
+        elif token.string in _PAIRS and waiting:
+            opening, at = waiting.pop()
+            if opening == _PAIRS[token.string]:
+                found.append((place, at))
+    return found
+
+
+# -- among the tokens ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Placed:
+    """The links of a text among a model's tokens: by role (G,G+1) of bool between words, the last
+    column being on no word, or (words None) (T,T) between tokens.
+    """
+
+    words: Words | None
+    right: dict[str, np.ndarray]
+
+
+def placed(gold: GoldText, spelling: Spelling) -> Placed:
+    """Find the links among the tokens of `spelling`, which may be a beginning of the text."""
+    if gold.words is None:
+        n = len(spelling)
+        tokens = {role: _of_characters(links, spelling) for role, links in gold.links.items()}
+        return Placed(None, {role: linked((n, n), links) for role, links in tokens.items()})
+    words = words_of(spelling, gold.words)
+    group = {word: g for g, members in enumerate(words.members) for word in members}
+    shape = (len(words), len(words) + 1)
+    right = {}
+    for role, links in gold.links.items():
+        apart = [(group[a], group[b]) for a, b in links if group[a] != group[b]]
+        right[role] = linked(shape, apart)
+    return Placed(words, right)
+
+
+def _of_characters(links: Links, spelling: Spelling) -> Links:
+    """Links between characters as links between the tokens that hold them."""
+    holder: dict[int, int] = {}
+    for token, (start, end) in enumerate(spelling.spans):
+        for character in range(start, end):
+            holder.setdefault(character, token)
+    return [
+        (holder[a], holder[b])
+        for a, b in links
+        if a in holder and b in holder and holder[a] != holder[b]
+    ]
+
+
+def holds(tokenizer: Any, text: str) -> bool:
+    """Whether a tokenizer can write a text with tokens that its model has met in training."""
+    from budgerigar.errors import UserError
+
+    try:
+        ids = list(tokenizer.encode(text))
+    except UserError:
+        return False
+    never = getattr(tokenizer, "never_seen", None)
+    if not ids or (never is not None and bool(np.asarray(never)[ids].any())):
+        return False
+    return spell(tokenizer, ids).text == text
+
+
+def unknown_words(tokenizer: Any, texts: Sequence[str], most: int = 4) -> Iterator[str]:
+    """Words of texts that a tokenizer does not hold, the first `most`."""
+    seen: set[str] = set()
+    for word in (word for text in texts for word in re.findall(r"\w+|[^\w\s]", text)):
+        if len(seen) >= most:
+            return
+        if word not in seen and not holds(tokenizer, f" {word}") and not holds(tokenizer, word):
+            seen.add(word)
+            yield word
