@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 
+from budgerigar.evaluation.cloze import fill_gaps, gap_ids, next_logits
 from budgerigar.experiments import demo_screen as draw
-from budgerigar.experiments.cloze import fill_gaps, gap_ids, next_logits
 from budgerigar.experiments.demo_text import minutes_needed, named_lines, verdict
 from budgerigar.experiments.demo_words import word_of_token
 from budgerigar.text.stories import cloze_set, generate_stories

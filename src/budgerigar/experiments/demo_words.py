@@ -12,7 +12,7 @@ import numpy as np
 from rich.console import Group
 from rich.text import Text
 
-from budgerigar.experiments.cloze import Filled, fill_gaps, gap_ids, guesses
+from budgerigar.evaluation.cloze import Filled, fill_gaps, gap_ids, guesses
 from budgerigar.experiments.demo_runs import trained
 from budgerigar.experiments.demo_screen import (
     Frames,

@@ -28,7 +28,7 @@ from torch import Tensor
 
 from budgerigar import progress
 from budgerigar.errors import UserError
-from budgerigar.experiments.cloze import fill_gaps, gap_ids
+from budgerigar.evaluation.cloze import fill_gaps, gap_ids
 from budgerigar.experiments.compare_words import duration
 from budgerigar.experiments.probes import Chart, Probe, keep, kept, probe_folder
 from budgerigar.experiments.why import learning

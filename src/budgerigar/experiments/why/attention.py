@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from budgerigar.experiments.cloze import fill_gaps
+from budgerigar.evaluation.cloze import fill_gaps
 from budgerigar.experiments.why.frame import Lines, Measured, WhyResult
 from budgerigar.experiments.why.learning import from_windows, last_mean, learn
 from budgerigar.experiments.why.stories import Stories, config, gather, settings
