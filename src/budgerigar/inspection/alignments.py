@@ -193,15 +193,22 @@ def align(
 ) -> WordAlignment:
     """The alignment of one trace. head: as in `PairTrace.alignment`; spans: where the words are."""
     site = trace.site(kind="cross")
-    chosen = _chosen(head, site)
-    parts = [trace.steps(site, layer).weights[0, heads] for layer, heads in chosen.items()]
-    rows = torch.cat(parts).mean(dim=0).detach().double().cpu().numpy()
+    rows, chosen = token_weights(trace, head), _chosen(head, site)
     source, target = (
         words_of(trace.source_spelling, source_spans),
         words_of(trace.predicted, target_spans),
     )
     pooled = _blank(pool(rows, target, source), site.blank)
     return WordAlignment(source, target, pooled, _said(chosen, site), trace.about)
+
+
+def token_weights(trace: PairTrace, head: str | None = None) -> np.ndarray:
+    """(T,S) float64: the weights that `align` reads, between tokens; rows are those predicted."""
+    site = trace.site(kind="cross")
+    chosen = _chosen(head, site)
+    parts = [trace.steps(site, layer).weights[0, heads] for layer, heads in chosen.items()]
+    mean: np.ndarray = torch.cat(parts).mean(dim=0).detach().double().cpu().numpy()
+    return mean
 
 
 def pool(weights: np.ndarray, target: Words, source: Words) -> np.ndarray:

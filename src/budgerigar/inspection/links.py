@@ -47,11 +47,16 @@ class Link:
 
 @dataclass(frozen=True)
 class Links(Sequence[Link]):
-    """All heads, strongest link first. `str()` is a table."""
+    """All heads, strongest link first. `str()` is a table.
+
+    query, key: the words and where they stand; rows, columns: their tokens' positions.
+    """
 
     query: str
     key: str
     links: tuple[Link, ...]
+    rows: tuple[int, ...] = ()
+    columns: tuple[int, ...] = ()
 
     def __getitem__(self, index: Any) -> Any:
         return self.links[index]
@@ -95,9 +100,12 @@ def rank(
     *,
     of: str | None = None,
     kind: str | None = None,
-    untrained: bool = True,
+    untrained: bool | Trace = True,
 ) -> Links:
-    """All heads of one kind of attention by the weight with which `query` looks at `key`."""
+    """All heads of one kind of attention by the weight with which `query` looks at `key`.
+
+    untrained: compare with an untrained copy; or that copy's trace, where it has been made before.
+    """
     site = trace.site(of, kind)
     _check_direction(site, query, key)
     rows = site.query_spelling.find(query, query_occurrence)
@@ -111,7 +119,7 @@ def rank(
             f"{query!r} (position {rows[-1]}) cannot look at {key!r} (position {columns[0]}), which "
             f"comes later; ask for the link from {key!r} to {query!r}"
         )
-    fresh = untrained_copy(trace) if untrained else None
+    fresh = untrained_copy(trace) if untrained is True else untrained or None
     found = []
     for head in _counted(trace.heads(of=of, kind=kind), len(trace.names(of, kind))):
         weights, visible = head.weights, ~head.mask.hidden
@@ -131,7 +139,8 @@ def rank(
             )
         )
     found.sort(key=lambda link: -link.weight)
-    return Links(_named(query, rows, names[0]), _named(key, columns, names[1]), tuple(found))
+    ends = _named(query, rows, names[0]), _named(key, columns, names[1])
+    return Links(*ends, tuple(found), tuple(rows), tuple(columns))
 
 
 def _check_direction(site: Any, query: Word, key: Word) -> None:

@@ -43,7 +43,7 @@ def four_steps(head: Head, word: Word, occurrence: int | None = None, top: int =
 
 def _vectors(head: Head, row: int) -> list[str]:
     query = head.queries[row]
-    width_of = "d_attention" if _additive(head) else "d_head"
+    width_of = "d_attention" if is_additive(head) else "d_head"
     lines = [
         f"its query q has {len(query)} numbers ({width_of}): {_numbers(query)}  "
         f"length {_norm(query)}",
@@ -62,27 +62,29 @@ def _vectors(head: Head, row: int) -> list[str]:
 
 def _columns(head: Head, row: int) -> list[tuple[str, np.ndarray]]:
     """(heading, numbers (S,)) of each step that the model has."""
-    if _additive(head):
+    if is_additive(head):
         found = [("v·tanh(q+k)", head.scores[row])]
         return [*found, ("masked", head.masked[row]), ("weight", head.weights[row])]
-    found = [("q·k", head.scores[row]), (_scale(head)[0], head.scaled[row])]
+    found = [("q·k", head.scores[row]), (scale_in_words(head)[0], head.scaled[row])]
     if head.module.softcap is not None:
         found.append(("capped", head.capped[row]))
-    if head.module.slopes is not None or head.site.bias is not None or _has_bias(head):
+    if has_position_bias(head):
         found.append(("+ bias", head.biased[row]))
     return [*found, ("masked", head.masked[row]), ("weight", head.weights[row])]
 
 
-def _additive(head: Head) -> bool:
+def is_additive(head: Head) -> bool:
     """Bahdanau's attention, which has neither scale nor output projection."""
     return isinstance(head.module, AdditiveAttention)
 
 
-def _has_bias(head: Head) -> bool:
-    return head.module.relative_bias is not None
+def has_position_bias(head: Head) -> bool:
+    """Whether a number for the distance is added to its scores: ALiBi's, or T5's."""
+    own = head.module.slopes is not None or head.module.relative_bias is not None
+    return own or head.site.bias is not None
 
 
-def _scale(head: Head) -> tuple[str, str]:
+def scale_in_words(head: Head) -> tuple[str, str]:
     """Heading and sentence of the second step, with the model's real scale."""
     scale, width_of = head.module.scale, head.module.d_head
     if abs(scale - width_of**-0.5) < 1e-9:
@@ -95,7 +97,7 @@ def _scale(head: Head) -> tuple[str, str]:
 
 def _compared(head: Head, row: int) -> list[str]:
     """The first two steps in words."""
-    if _additive(head):
+    if is_additive(head):
         return [
             "1 compare   v·tanh(q+k): add q to the key of every source token, bend each sum by tanh,",
             "            multiply with the learned v, number by number, and add up",
@@ -103,7 +105,7 @@ def _compared(head: Head, row: int) -> list[str]:
         ]
     lines = [
         "1 compare   q·k: multiply q with the key of every token, number by number, and add up",
-        f"2 scale     {_scale(head)[1]}",
+        f"2 scale     {scale_in_words(head)[1]}",
     ]
     if head.module.softcap is not None:
         cap = head.module.softcap
@@ -199,7 +201,7 @@ def _weighted_values(head: Head, row: int, keys: list[int]) -> list[str]:
         lines.append(f"  {pad(f'{left} other keys together', 30)} {_numbers(rest)}")
     lines.append(f"  {pad('= head output', 30)} {_numbers(head.head_output[row])}")
     lines.append(f"  {pad('the model computed', 30)} {_numbers(head.model_output[row])}")
-    if _additive(head):
+    if is_additive(head):
         lines.append("  which enters the decoder's cell beside the word just read")
     else:
         added = head.contribution[row]

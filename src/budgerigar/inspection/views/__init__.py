@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from budgerigar.errors import UserError
-from budgerigar.inspection.views.ancestors import back_off, gates, reach
+from budgerigar.inspection.views.ancestors import back_off, gates, reach, unit
 from budgerigar.inspection.views.cards import about
 from budgerigar.inspection.views.fits import (
     attends,
@@ -55,6 +55,7 @@ VIEWS: dict[str, View] = {
         writes,
     ),
     "gates": View(gates, {"layer": whole(0, None, 0)}, has_gates),
+    "unit": View(unit, {"layer": whole(), "unit": whole()}, has_gates),
     "reach": View(
         reach, {"distance": whole(1, None, None), "positions": whole(1, 256, 32)}, has_reach
     ),

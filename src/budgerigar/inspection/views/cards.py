@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from budgerigar.inspection.views.look import Look
+from budgerigar.inspection.views.look import MOST_TOKENS, Look
+from budgerigar.inspection.views.reading import predicts_words
+from budgerigar.inspection.views.sides import places_of
+from budgerigar.layers.packed_linear import n_weights
+from budgerigar.models.card import card
+from budgerigar.models.card_words import quantity
 
 
 def about(look: Look) -> dict[str, Any]:
@@ -18,7 +23,65 @@ def about(look: Look) -> dict[str, Any]:
      "facts": [[section, [[name, value as people read it], …]], …],
      "positions": "rotary"|…|null, "norm": "layer"|"rms"|null, "norm_place": "pre"|…|null,
      "tokenizer": {"kind": str, "lowercase": bool, "mask": bool (it can be asked to fill in)},
-     "sites": [see `read`, without "queries" and "keys"],
+     "sites": [{"of", "kind", "title", "layers", "heads", "kv_heads", "d_head", "windows", "causal",
+       "additive"}: see SITE in `read`],
      "views": [names], "refused": {name of another view: why, in words}}
     """
-    raise NotImplementedError
+    from budgerigar.inspection.views import VIEWS
+
+    config, network = look.config, bare(look.network)
+    facts = card(config, look.name)
+    refused = {name: view.refusal(look.network) for name, view in VIEWS.items()}
+    sites = places_of(look)
+    return {
+        "name": look.name,
+        "kind": look.kind,
+        "pair": look.pair,
+        "checkpoint": look.question.get("checkpoint"),
+        "off": look.question.get("off") or None,
+        "blank": bool(look.question.get("blank")),
+        "layers": _layers(config),
+        "heads": max((site["heads"] for site in sites), default=None),
+        "parameters": n_weights(network) if hasattr(network, "parameters") else None,
+        "vocab_size": int(network.vocab_size),
+        "context_length": network.context_length,
+        "most_tokens": min(MOST_TOKENS, network.context_length or MOST_TOKENS),
+        "words": list(facts.words),
+        "facts": [
+            [
+                section.replace("_", " "),
+                [[key, quantity(key, value)] for key, value in rows.items()],
+            ]
+            for section, rows in facts.facts.items()
+        ],
+        "positions": getattr(config, "positions", None),
+        "norm": getattr(config, "norm", None),
+        "norm_place": getattr(config, "norm_place", None),
+        "tokenizer": _tokenizer(look),
+        "sites": sites,
+        "views": [name for name, words in refused.items() if not words],
+        "refused": {name: words for name, words in refused.items() if words},
+    }
+
+
+def bare(network: Any) -> Any:
+    """The network itself, where `network` is a view of it."""
+    while "network" in vars(network):
+        network = network.network
+    return network
+
+
+def _layers(config: Any) -> int:
+    """Layers of the model; of a translator those of its decoder."""
+    found = getattr(config, "n_decoder_layers", None) or getattr(config, "n_layers", None)
+    return int(found or 1)
+
+
+def _tokenizer(look: Look) -> dict[str, Any]:
+    reader = look.tokenizer
+    fills = look.kind == "encoder" and predicts_words(look.config)
+    return {
+        "kind": reader.kind,
+        "lowercase": bool(getattr(look.model, "lowercase", False)),
+        "mask": fills and getattr(reader, "mask_id", None) is not None,
+    }

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from budgerigar.inspection.alignments import align, token_weights
+from budgerigar.inspection.links import Link, rank
+from budgerigar.inspection.names import parse_head
+from budgerigar.inspection.pair_traces import PairTrace
+from budgerigar.inspection.traces import Site
 from budgerigar.inspection.views.look import Look
+from budgerigar.inspection.views.payload import Stored
+from budgerigar.inspection.views.sides import which
 
 
 def links(
@@ -20,15 +29,44 @@ def links(
     query, key: positions or words ("it", "it#2"); of a pair without of and kind: from a word of the
     translation to one of the source.
 
-    {"of", "kind", "title", "query": str ("“it” (position 7)"), "key": str,
-     "query_positions": [int], "key_positions": [int],
+    {"of", "kind", "title", "query_axis", "key_axis", "queries", "keys",
+     "query": str ("“it” (position 7)"), "key": str, "query_positions": [int], "key_positions": [int],
      "links": [{"name": "L2.H3", "layer", "head", "weight": float, "distance": float|null (mean weight
        of the same head between other tokens as far apart; null: there are none),
        "distance_pairs": int, "untrained": float|null (the same head of a fresh copy; null when
        untrained=false), "uniform": float (all visible keys alike), "rank": int (1: no other token
        gets more of the row)}]}
     """
-    raise NotImplementedError
+    trace = look.trace
+    if of is None and kind is None and any(site.kind == "cross" for site in trace.sites):
+        kind = "cross"
+    site = trace.site(of, kind)
+    found = rank(
+        trace, query, key, of=site.of, kind=site.kind, untrained=untrained and look.untrained
+    )
+    return {
+        **which(trace, site),
+        "query": found.query,
+        "key": found.key,
+        "query_positions": list(found.rows),
+        "key_positions": list(found.columns),
+        "links": [_link(one, site) for one in found.links],
+    }
+
+
+def _link(link: Link, site: Site) -> dict[str, Any]:
+    layer, head = parse_head(link.name, len(site.modules), site.modules[0].n_heads)
+    return {
+        "name": link.name,
+        "layer": layer,
+        "head": head,
+        "weight": link.weight,
+        "distance": link.distance,
+        "distance_pairs": link.distance_pairs,
+        "untrained": link.untrained,
+        "uniform": link.uniform,
+        "rank": link.rank,
+    }
 
 
 def alignment(look: Look, head: str | None = None) -> dict[str, Any]:
@@ -37,10 +75,28 @@ def alignment(look: Look, head: str | None = None) -> dict[str, Any]:
     head: "L1.H2", a layer's mean "L1", "all", or null: the mean over the heads of the last layer but
     one, which aligns best (Garg et al. 2019).
 
-    {"head": str (what was read, in words), "queries": "predicted", "keys": "source",
+    {"of", "kind", "title", "query_axis", "key_axis", "queries": "predicted", "keys": "source",
+     "head": str (what was read, in words),
      "tokens": f4 (T,S) (rows: the predicted tokens), "coverage": f4 (S) (column sums: near 0 is left
      untranslated), "target_words": [G], "source_words": [F], "target_of": i4 (T) (the word that each
      token is part of, -1: none), "source_of": i4 (S), "weights": f4 (G,F+1) (last column: on no
      word), "best": [int|null] (G), "word_coverage": f4 (F), "pharaoh": "0-0 1-2", "blank": bool}
     """
-    raise NotImplementedError
+    trace = look.trace
+    assert isinstance(trace, PairTrace)
+    words, tokens = align(trace, head), token_weights(trace, head)
+    return {
+        **which(trace, trace.site(kind="cross")),
+        "head": words.head,
+        "tokens": Stored(tokens, "f4"),
+        "coverage": tokens.sum(axis=0),
+        "target_words": list(words.target.texts),
+        "source_words": list(words.source.texts),
+        "target_of": np.array(words.target.of_token, dtype=np.int32),
+        "source_of": np.array(words.source.of_token, dtype=np.int32),
+        "weights": Stored(words.weights, "f4"),
+        "best": words.best,
+        "word_coverage": np.array(words.coverage, dtype=np.float64),
+        "pharaoh": words.pharaoh,
+        "blank": trace.site(kind="cross").blank,
+    }

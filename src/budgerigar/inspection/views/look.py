@@ -117,6 +117,15 @@ class Look:
         return self.kind in ("encoder-decoder", "rnn-encoder-decoder")
 
     @property
+    def end_ids(self) -> list[int]:
+        """Ids at which what it writes ends, its tokenizer's `end_id` first; none: it has no end."""
+        end = getattr(self.tokenizer, "end_id", None)
+        if self.pair:
+            return [int(self.tokenizer.end_id)]
+        others = set(getattr(self.tokenizer, "end_ids", ())) - {end}
+        return [*([] if end is None else [int(end)]), *sorted(map(int, others))]
+
+    @property
     def edits(self) -> dict[str, Any] | None:
         """The heads that are switched off and how; None: none."""
         if not self.question.get("off"):

@@ -7,7 +7,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import torch
+
+from budgerigar.inspection.heads import Head
+from budgerigar.inspection.passes import array
+from budgerigar.inspection.steps import has_position_bias, is_additive, scale_in_words
 from budgerigar.inspection.views.look import Look
+from budgerigar.inspection.views.payload import Kind, Stored
+from budgerigar.inspection.views.sides import head_at, is_off, named, row_at, which
+
+_MOST_INPUTS, _MOST_WEIGHTS = 65_536, 16_384
 
 
 def steps(
@@ -22,32 +32,265 @@ def steps(
     """From the residual stream through W_Q, W_K, W_V, scores and softmax back into it.
 
     query null: for all T queries at once; every array marked * gains a first axis T, and "weighted"
-    is null. full false: arrays are stored as f2 (weights, scores and codes stay exact enough: see
-    "within" of each).
+    is null. full false: arrays are stored as f2, marked so by "within". A step that the model lacks
+    is null.
 
-    {"name", "layer", "head", "kv_head", "of", "kind", "title", "query": int|null, "label": str|null,
-     "predicts": bool (the row is named by the token that it predicts), "additive": bool,
-     "sizes": {"d_model": D, "d_head": E, "n_heads", "n_kv_heads", "keys": S},
-     "before": {"name": tap, "vector": * (D)} (the residual stream that the sublayer reads),
-     "normed": * (D)|null (after the norm that stands before it; null: none does),
-     "rms"|"layer" as "norm": str|null, "norm_place": str|null,
-     "key_side": "same"|"encoder" (keys and values are made from the same rows, or the encoder's),
-     "key_inputs": (S,D) (what W_K and W_V read),
-     "W_Q": MATRIX, "W_K": MATRIX, "W_V": MATRIX, "W_O": MATRIX (additive: W_O null),
-     "q_unrotated": * (E)|null, "q": * (E), "k_unrotated": (S,E)|null, "k": (S,E), "v": (S,E),
-     "qk_norm": str|null ("head" or "full": q and k were normalised),
-     "scores": * (S), "scaled": * (S), "capped": * (S)|null, "biased": * (S)|null (null: the model
-       lacks that step), "codes": u1 * (S) (masked keys, see `read`'s "reasons"; their score is minus
-       infinity), "weights": * (S) (exactly 0 where masked), "sink": {"logit", "weight": *float}|null,
-     "weighted": (S,E)|null (weights * v), "head_output": * (E), "model_output": * (E) (the model's
-       own), "contribution": * (D)|null (what this head adds), "all_heads": * (D) (what all heads and
-       the bias add), "after_norm": * (D)|null (sandwich and output: normed before it is added),
-     "after": {"name": tap, "vector": * (D)} (the residual stream after this sublayer),
-     "scale": {"factor": float, "heading": "÷ 4", "words": str}, "softcap": float|null,
-     "difference": float (max abs(recomputed - the model's own head output) / max abs(own)), "off"}
+    {"name": "L2.H3", "layer", "head", "kv_head", "of", "kind", "title", "query_axis", "key_axis",
+     "queries", "keys", "query": int|null, "label": str|null, "predicts": bool (the row is named by the
+     token that it predicts), "additive": bool, "off": bool (the question switched the head off),
+     "sizes": {"d_model": D, "d_head": E, "n_heads", "n_kv_heads", "n_keys": S},
 
-    MATRIX: {"shape": [rows out, columns in], "weights": f2|f4 (rows, columns)|null where it has more
-    than 16,384 numbers, "bias": (rows)|null}; y = weights @ x + bias. The bias of W_O is that of all
-    heads together.
+     "before": {"name": tap, "vector": * (D)} (the residual stream that the sublayer reads; additive:
+       the decoder's state before it reads the word),
+     "norm": "layer"|"rms"|null, "norm_place": "pre"|"post"|"sandwich"|"output"|null,
+     "normed": * (D)|null (after the norm that stands before; null: none stands there),
+     "key_side": "same"|"source" (what keys and values are made from: the same rows, or what the
+       encoder wrote), "key_inputs": (S,D)|null (the vectors that W_K and W_V read; null beyond
+       65,536 numbers),
+     "W_Q": MATRIX, "W_K": MATRIX, "W_V": MATRIX|null, "W_O": MATRIX|null (additive: no V, no O),
+
+     "q_unrotated": * (E)|null (no rotation), "q": * (E), "k_unrotated": (S,E)|null, "k": (S,E),
+     "v": (S,E), "qk_norm": "head"|"full"|null (q and k are normalised before they are compared),
+     "score_vector": (A)|null (additive: v of v . tanh(q + k)),
+     "scores": * (S), "scaled": * (S), "capped": * (S)|null, "biased": * (S)|null,
+     "codes": u1 * (S) (why a key is masked, see `read`'s "reasons"; its score is minus infinity),
+     "weights": * (S) (exactly 0 where masked), "sink": {"logit": float, "weight": * ()}|null,
+     "weighted": (S,E)|null (weight times value), "head_output": * (E) (their sum),
+     "model_output": * (E) (the same as the model itself computed it),
+     "contribution": * (D)|null (through this head's columns of W_O),
+     "all_heads": * (D) (what all heads and the bias of W_O add up to),
+     "after_norm": * (D)|null (normed before it is added: sandwich, output),
+     "feed_forward": * (D)|null (parallel blocks add it in the same sum), "residual": bool,
+     "after": {"name": tap, "vector": * (D)}|null (the residual stream then; in a post-norm block after
+       the norm of the sum),
+
+     "scale": {"factor": float, "heading": "÷ 4", "words": str}|null, "softcap": float|null,
+     "difference": float (max abs(recomputed - the model's own head output) / max abs(own))}
+
+    MATRIX: {"shape": [rows out, columns in], "weights": (rows, columns)|null beyond 16,384 numbers,
+    "bias": (rows)|null}; y = weights @ x + bias. W_Q, W_K, W_V: this head's rows; W_O: its columns,
+    with the bias of all heads together.
     """
-    raise NotImplementedError
+    found = head_at(look, layer, head, of, kind)
+    rows: Any = slice(None) if query is None else row_at(found, query)
+    store: Kind = "f4" if full else "f2"
+    value = {
+        **named(found),
+        **which(found.trace, found.site),
+        "query": query,
+        "label": None if query is None else found.query_labels[query],
+        "predicts": found.site.predicts,
+        "additive": is_additive(found),
+        "off": is_off(look, found),
+        **_inside(found, rows),
+        **(_bahdanau(found, rows) if is_additive(found) else _around(found, rows)),
+        "difference": found.difference,
+    }
+    return {name: _stored(part, store) for name, part in value.items()}
+
+
+def _stored(part: Any, store: Kind) -> Any:
+    """`part` with its float arrays stored as asked."""
+    if isinstance(part, dict):
+        return {name: _stored(inner, store) for name, inner in part.items()}
+    floats = isinstance(part, np.ndarray) and part.dtype.kind == "f"
+    return Stored(part, store) if floats else part
+
+
+def _inside(head: Head, rows: Any) -> dict[str, Any]:
+    """From queries and keys to the head's output."""
+    module, weights = head.module, head.weights[rows]
+    turned = not is_additive(head) and _turned(head)
+    one = not isinstance(rows, slice)
+    return {
+        "q_unrotated": head.queries_unrotated[rows] if turned else None,
+        "q": head.queries[rows],
+        "k_unrotated": head.keys_unrotated if turned else None,
+        "k": head.keys,
+        "v": head.values,
+        "scores": head.scores[rows],
+        "scaled": head.scaled[rows],
+        "capped": None if getattr(module, "softcap", None) is None else head.capped[rows],
+        "biased": head.biased[rows] if not is_additive(head) and has_position_bias(head) else None,
+        "codes": head.mask.codes[rows],
+        "weights": weights,
+        "sink": _sink(head, weights),
+        "weighted": weights[:, None] * head.values if one else None,
+        "head_output": head.head_output[rows],
+        "model_output": head.model_output[rows],
+    }
+
+
+def _turned(head: Head) -> bool:
+    """Whether rotary positions turn this head's queries and keys."""
+    return head.site.kind == "self" and head.trace.network.config.positions == "rotary"
+
+
+def _sink(head: Head, weights: np.ndarray) -> dict[str, Any] | None:
+    logits = getattr(head.module, "sink_logit", None)
+    if logits is None:
+        return None
+    rest = 1.0 - weights.sum(axis=-1, dtype=np.float64)
+    return {"logit": float(logits.detach()[head.head]), "weight": np.asarray(rest)}
+
+
+# -- the Transformer's -----------------------------------------------------------------------------
+
+
+def _around(head: Head, rows: Any) -> dict[str, Any]:
+    """From the residual stream to queries and keys, and from the head's output back into it."""
+    module, trace, config = head.module, head.trace, head.trace.network.config
+    block = _block(head)
+    cross = head.site.kind == "cross"
+    norm = block.cross_attention_norm if cross else block.attention_norm
+    before, after = _taps(head, block)
+    stream, output = trace.tap(before), trace.tap(f"{module.name}.output")
+    first = norm if block.place in ("pre", "sandwich") else None
+    read = stream if first is None else _normed(first, stream)
+    inputs = _memory(head) if cross else read
+    factor, heading_words = module.scale, scale_in_words(head)
+    return {
+        "sizes": {
+            "d_model": stream.shape[-1],
+            "d_head": module.d_head,
+            "n_heads": module.n_heads,
+            "n_kv_heads": module.n_kv_heads,
+            "n_keys": len(head.site.key_spelling),
+        },
+        "before": {"name": before, "vector": stream[rows]},
+        "norm": None if norm is None else norm.kind,
+        "norm_place": block.place,
+        "normed": None if first is None else read[rows],
+        "key_side": "source" if cross else "same",
+        "key_inputs": inputs if inputs.size <= _MOST_INPUTS else None,
+        **_matrices(head),
+        "qk_norm": None if config.qk_norm == "none" else config.qk_norm,
+        "score_vector": None,
+        "contribution": head.contribution[rows],
+        "all_heads": output[rows],
+        **_added(block, cross, norm, output, rows, trace),
+        "residual": block.residual,
+        "after": {"name": after, "vector": trace.tap(after)[rows]},
+        "scale": {"factor": factor, "heading": heading_words[0], "words": heading_words[1]},
+        "softcap": module.softcap,
+    }
+
+
+def _block(head: Head) -> Any:
+    stack = getattr(head.trace.network, head.site.of)
+    return list(stack.blocks())[head.layer]
+
+
+def _taps(head: Head, block: Any) -> tuple[str, str]:
+    """Names of the residual stream before and after this attention."""
+    stem = f"{head.site.of}.{head.layer}"
+    if head.site.kind == "cross":
+        return f"{stem}.residual_crossing", f"{stem}.residual_middle"
+    crosses = f"{stem}.residual_crossing" in head.trace.recorded
+    after = "after" if block.parallel else "crossing" if crosses else "middle"
+    return f"{stem}.residual_before", f"{stem}.residual_{after}"
+
+
+def _normed(norm: Any, rows: np.ndarray) -> np.ndarray:
+    """A norm of the model applied to rows of a trace."""
+    like = next(norm.parameters(), None)
+    given = torch.from_numpy(rows)
+    with torch.no_grad():
+        return array(norm(given if like is None else given.to(like)))
+
+
+def _memory(head: Head) -> np.ndarray:
+    """(S,D): what the encoder wrote, which cross-attention's keys and values are made from."""
+    names = head.trace.recorded
+    last = head.trace.network.encoder.depth - 1
+    final = "encoder.final_norm"
+    return head.trace.tap(final if final in names else f"encoder.{last}.residual_after")
+
+
+def _added(
+    block: Any, cross: bool, norm: Any, output: np.ndarray, rows: Any, trace: Any
+) -> dict[str, Any]:
+    """What is done to the sum of all heads before it is added, and what is added with it."""
+    after = None
+    if block.place == "sandwich":
+        after = block.cross_attention_output_norm if cross else block.attention_output_norm
+    elif block.place == "output":
+        after = norm
+    together = None
+    if block.parallel:
+        together = trace.tap(f"{block.name}.feed_forward.output")
+        output = output + together
+    return {
+        "after_norm": None if after is None else _normed(after, output)[rows],
+        "feed_forward": None if together is None else together[rows],
+    }
+
+
+def _matrices(head: Head) -> dict[str, Any]:
+    """The parts of W_Q, W_K, W_V and W_O that are this head's."""
+    module, width = head.module, head.module.d_head
+    own = slice(head.head * width, (head.head + 1) * width)
+    shared = slice(head.kv_head * width, (head.kv_head + 1) * width)
+    output = module.output
+    return {
+        "W_Q": _matrix(module.query, own),
+        "W_K": _matrix(module.key, shared),
+        "W_V": _matrix(module.value, shared),
+        "W_O": _written(array(output.weight)[:, own], output.bias),
+    }
+
+
+def _matrix(linear: Any, rows: slice) -> dict[str, Any]:
+    bias = linear.bias
+    return _written(array(linear.weight)[rows], None if bias is None else bias[rows])
+
+
+def _written(weights: np.ndarray, bias: Any) -> dict[str, Any]:
+    return {
+        "shape": list(weights.shape),
+        "weights": weights if weights.size <= _MOST_WEIGHTS else None,
+        "bias": None if bias is None else array(bias),
+    }
+
+
+# -- Bahdanau's ------------------------------------------------------------------------------------
+
+
+def _bahdanau(head: Head, rows: Any) -> dict[str, Any]:
+    """The same of additive attention, inside a recurrent decoder."""
+    module, trace = head.module, head.trace
+    name = f"decoder.{head.layer}.hidden"
+    states = np.concatenate([trace.tap(f"{name}.start")[None], trace.tap(name)[:-1]])
+    annotations = head.values
+    nothing = (
+        "norm",
+        "norm_place",
+        "normed",
+        "W_V",
+        "W_O",
+        "qk_norm",
+        "contribution",
+        "after_norm",
+    )
+    return {
+        "sizes": {
+            "d_model": states.shape[-1],
+            "d_head": annotations.shape[-1],
+            "n_heads": 1,
+            "n_kv_heads": 1,
+            "n_keys": len(head.site.key_spelling),
+        },
+        "before": {"name": name, "vector": states[rows]},
+        **dict.fromkeys(nothing),
+        "key_side": "source",
+        "key_inputs": annotations if annotations.size <= _MOST_INPUTS else None,
+        "W_Q": _matrix(module.query, slice(None)),
+        "W_K": _matrix(module.key, slice(None)),
+        "score_vector": array(module.score),
+        "all_heads": head.model_output[rows],
+        "feed_forward": None,
+        "residual": False,
+        "after": None,
+        "scale": None,
+        "softcap": None,
+    }
