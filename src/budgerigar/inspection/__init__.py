@@ -17,6 +17,15 @@ if TYPE_CHECKING:
     from budgerigar.inspection.links import Links
     from budgerigar.inspection.matrix import Matrix
     from budgerigar.inspection.paths import Path, path_of
+    from budgerigar.inspection.position_views import (
+        distance_bias,
+        position_table,
+        rotary_turns,
+        shuffle,
+        sinusoid_table,
+        slide,
+        wavelengths,
+    )
     from budgerigar.inspection.surprise import surprise_text
     from budgerigar.inspection.traces import Trace, trace
 
@@ -33,13 +42,20 @@ _HOMES = {
     "attribute_by_key": "attribution",
     "attribute_logit": "attribution",
     "block_at": "block",
+    "distance_bias": "position_views",
     "edited_network": "editing",
     "edited_taps": "editing",
     "lens_logits": "lens",
     "logit_lens": "lens",
     "path_of": "paths",
+    "position_table": "position_views",
+    "rotary_turns": "position_views",
+    "shuffle": "position_views",
+    "sinusoid_table": "position_views",
+    "slide": "position_views",
     "surprise_text": "surprise",
     "trace": "traces",
+    "wavelengths": "position_views",
     "without_residual": "block",
     "word_changes": "block",
 }
@@ -57,13 +73,20 @@ __all__ = [
     "attribute_by_key",
     "attribute_logit",
     "block_at",
+    "distance_bias",
     "edited_network",
     "edited_taps",
     "lens_logits",
     "logit_lens",
     "path_of",
+    "position_table",
+    "rotary_turns",
+    "shuffle",
+    "sinusoid_table",
+    "slide",
     "surprise_text",
     "trace",
+    "wavelengths",
     "without_residual",
     "word_changes",
 ]
