@@ -7,7 +7,7 @@ import pytest
 from little_models import make_store, store_of
 
 from budgerigar.evaluation import baselines, evaluate
-from budgerigar.evaluation.baselines import best_ngram
+from budgerigar.evaluation.baselines import best_ngram, choose_ngram
 from budgerigar.models.configs import NgramConfig
 from budgerigar.models.ngram import NgramModel
 from budgerigar.models.ngram_counter import NgramCounter
@@ -57,7 +57,7 @@ def test_all_lines(documents: bool) -> None:
 def test_one_order_is_enough() -> None:
     store = patterned(500, 3)
     for order in (1, 2, 5):
-        model = best_ngram(NgramCounter(store.tokens, 5), store, [order])
+        model = best_ngram(NgramCounter(store.tokens, 5), store.tokens, [order])
         alone = NgramModel.fit(store.tokens, NgramConfig(5, order))
         assert model.config.order == order
         np.testing.assert_array_equal(model.score(store.tokens)[0], alone.score(store.tokens)[0])
@@ -68,6 +68,29 @@ def test_long_texts_are_counted_in_part_and_it_is_said() -> None:
     assert found["uniform"] == math.log(5)
     assert "bigram (first 0.002 M tokens)" in found
     assert sum("streaming (first 0.002 M tokens)" in name for name in found) == 1
+
+
+@pytest.mark.parametrize("documents", [False, True])
+def test_an_ngram_is_chosen_on_the_end_of_the_training_text(documents: bool) -> None:
+    store = patterned(6000, 1, documents)
+    assert choose_ngram(store, context_length=32) == NgramConfig(5, 4, "kneser-ney")
+    tokens = np.asarray(store.tokens)
+    begin, end = tokens[:5400], tokens[5400:]  # a document opens at 5,400, a multiple of 40
+
+    def loss(order: int, smoothing: str) -> float:
+        config = NgramConfig(5, order, smoothing)  # type: ignore[arg-type]
+        model = NgramModel.fit(begin, config, store.end_id)
+        return evaluate(model, store_of(end, store.end_id, vocab_size=5), context_length=32).nats
+
+    tried = {(n, s): loss(n, s) for n in range(1, 9) for s in ("kneser-ney", "witten-bell")}
+    assert min(tried, key=lambda one: tried[one]) == (4, "kneser-ney")
+
+
+def test_noise_needs_no_context_and_a_few_tokens_are_enough() -> None:
+    noise = store_of(np.random.default_rng(1).integers(0, 5, 3000), None, vocab_size=5)
+    assert choose_ngram(noise).order == 1
+    for n in (1, 2, 5, 15):
+        assert choose_ngram(make_store(n, True)).order >= 1
 
 
 def test_tiny_texts() -> None:

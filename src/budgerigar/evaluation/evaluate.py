@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -76,13 +77,14 @@ def evaluate(
     device: torch.device | str | None = None,
     forward: Forward | None = None,
     seen: NDArray[np.bool_] | None = None,
+    watch: Callable[[LossBlock], Any] | None = None,
 ) -> Evaluation:
     """Score `store` with any next-token model; see the head of this file for the two ways.
 
     `context_length`: targets per window (default: the model's, or 256 for one without). `forward`:
     called instead of the network's own (compiled, or under autocast) with `tokens`,
     `document_ids`, `positions`. `seen` (V,): tokens that the training text has (its store's
-    `counts > 0`); the others are counted apart.
+    `counts > 0`); the others are counted apart. `watch`: called with the losses, block by block.
     Mode (training or not) and random generators are left as they were.
     """
     n_targets = store.n_tokens - 1
@@ -98,6 +100,8 @@ def evaluate(
     with progress.track("evaluating", n_targets, "tokens") as job:
         for block in blocks:
             tally.add(block)
+            if watch is not None:
+                watch(block)
             job.advance(len(block.nats))
     assert tally.n_tokens == n_targets, f"{tally.n_tokens} of {n_targets} tokens were scored"
     return tally.result(store, streaming)

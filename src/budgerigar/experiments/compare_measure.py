@@ -17,7 +17,7 @@ import torch
 
 from budgerigar import progress
 from budgerigar.evaluation import evaluate
-from budgerigar.evaluation.losses import losses
+from budgerigar.evaluation.losses import LossBlock
 from budgerigar.generation.options import SamplingOptions
 from budgerigar.generation.streaming import generate_texts
 from budgerigar.models.modes import without_dropout
@@ -75,12 +75,13 @@ class Result:
 def scores(network: Any, corpus: Any, window: int) -> dict[str, Any]:
     """The fields of a `Result` about the validation split."""
     held_out = corpus.validation
-    found = evaluate(network, held_out, context_length=window)
+    blocks: list[LossBlock] = []
+    found = evaluate(network, held_out, context_length=window, watch=blocks.append)
     progress.note(
         f"  windowed {found.bits_per_byte:.4f} bits per byte; now with its state carried through"
     )
     carried = evaluate(network, held_out, context_length=window, streaming=True)
-    nats = np.concatenate([b.nats for b in losses(network, held_out, window)])
+    nats = np.concatenate([block.nats for block in blocks])
     per_byte = found.n_tokens / max(found.n_bytes, 1) / math.log(2)
 
     def in_bits(error: float | None) -> float | None:

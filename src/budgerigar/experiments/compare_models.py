@@ -32,6 +32,8 @@ DEFAULT_MODELS = ("ngram", "feed-forward", "rnn", "lstm", "gpt")
 DEFAULT_MINUTES = 5.0
 MOST_PASSES = 30.0  # over a text; more teach it by heart (Muennighoff et al. 2023)
 EVALUATIONS = 16
+PATIENCE = 6  # evaluations without a better one, and a training ends: it learns by heart
+STEADY = 20  # steps between evaluations from which on that can be told
 CURVE_TOKENS = 50_000  # of the validation split: what the curves are measured on
 LARGE_VOCABULARY = 512  # beyond, the output layer would hold most of the weights
 
@@ -85,7 +87,7 @@ def network_recipe(name: str, text: TextRecipe, corpus: Any, asked: Asked) -> Re
     if asked.parameters is not None:
         recipe = recipe.replace(model=fitting(recipe, corpus, asked.parameters))
     training: dict[str, Any] = {"seed": asked.seed, "device": asked.device, "sample_every": 0}
-    training |= {"baselines": False, "threads": asked.threads, "patience": 6}
+    training |= {"baselines": False, "threads": asked.threads}
     training["evaluation_tokens"] = min(corpus.validation.n_tokens, CURVE_TOKENS)
     recipe = recipe.replace(text=text, training=training)
     return _with_steps(recipe, corpus, asked)
@@ -207,6 +209,8 @@ def _with_steps(recipe: Recipe, corpus: Any, asked: Asked) -> Recipe:
         steps = min(possible, round(MOST_PASSES * a_pass))
     steps = max(steps, 2)
     every = -(-steps // EVALUATIONS)
+    # In a few steps a loss goes up and down, and that says nothing.
+    changes["patience"] = PATIENCE if every >= STEADY else None
     return recipe.replace(
         training={
             **changes,

@@ -11,10 +11,18 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from budgerigar.experiments.compare_words import HEAD, context_lines, rows, verdict
+from budgerigar.experiments.compare_words import (
+    HEAD,
+    best_so_far,
+    context_lines,
+    heading,
+    rows,
+    time_lines,
+    verdict,
+)
 from budgerigar.experiments.why.pictures import COLOURS, MARKS
 from budgerigar.formats.atomic import write_text
-from budgerigar.inspection.plots import blank_figure, save
+from budgerigar.inspection.plots import Texts, blank_figure, fit, save, write_title
 from budgerigar.training.report import STYLE
 
 if TYPE_CHECKING:
@@ -32,15 +40,18 @@ def write_files(found: Comparison) -> None:
     folder = found.folder
     table = [[getattr(one, name) for name in CSV_FIELDS] for one in found.results]
     write_csv(folder / "table.csv", [CSV_FIELDS, *table])
-    curves = [(one.name, one.curve) for one in found.results]
+    curves = [(one.name, best_so_far(one.curve)) for one in found.results]
     context = context_lines(found)
     by_context = [
         (name, [(x, y) for x, y in zip(context.x, values, strict=True) if math.isfinite(y)])
         for name, values in context.series.items()
     ]
+    time, about = time_lines(found), heading(found)
     for ending in ("png", "svg"):
-        draw(curves, "seconds of training", "bits per byte", folder / f"time.{ending}")
-        draw(by_context, context.x_label, "bits per byte", folder / f"context.{ending}")
+        for name, lines, panel in (("time", curves, time), ("context", by_context, context)):
+            title = f"{panel.y_label}, {panel.title}"
+            path = folder / f"{name}.{ending}"
+            draw(lines, panel.x_label, panel.y_label, path, title=title, about=about)
     write_text(folder / "compare.html", page(found))
 
 
@@ -57,13 +68,21 @@ def draw(
     y_label: str,
     path: Path,
     *,
+    title: str,
+    about: str = "",
     line: tuple[str, float] | None = None,
     log_y: bool = False,
     log_x: bool = True,
 ) -> None:
-    """One line per name over its own points; a single point becomes a level line from there on."""
-    figure = blank_figure((7.2, 4.4))
-    axes = figure.add_axes((0.1, 0.13, 0.87, 0.83))
+    """One line per name over its own points; a single point becomes a level line from there on.
+
+    title, about: two lines above it, of what and on what.
+    """
+    high = 4.9
+    figure = blank_figure((7.2, high))
+    axes = figure.add_axes((0.1, 0.57 / high, 0.87, 1 - 1.25 / high))
+    texts = Texts([title, about, *(name for name, _ in curves)], path.suffix == ".svg")
+    write_title(figure, texts(title), texts(fit(about, 7.2)), texts.families)
     right = max((x for _, points in curves for x, _ in points), default=1.0)
     for n, (name, points) in enumerate(curves):
         if not points:
@@ -126,8 +145,9 @@ def page(found: Comparison) -> str:
         *(f"<p>{escape(sentence)}</p>" for sentence in verdict(found)),
         "<h2>Bits per byte by time of training</h2>",
         inline_svg(found.folder / "time.svg"),
-        "<p>Measured on the beginning of the validation split, evaluations not counted as time; the "
-        "n-gram is there when all orders have been tried.</p>",
+        "<p>The best so far of each, on the beginning of the validation split; evaluations are "
+        "not counted as time. The n-gram is there when its order has been chosen, on the end of the "
+        "text to learn from.</p>",
         "<h2>Bits per byte by how much can be seen</h2>",
         inline_svg(found.folder / "context.svg"),
         "<p>Tokens grouped by how many before them their window (and document) shows.</p>",

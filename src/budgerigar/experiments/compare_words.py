@@ -45,6 +45,14 @@ def ranked(results: Sequence[Result]) -> list[Result]:
     return sorted(results, key=lambda one: one.bits_per_byte)
 
 
+def heading(found: Comparison) -> str:
+    """On what the models are compared."""
+    return (
+        f"{found.corpus}: {found.train_tokens:,} tokens to learn from, {found.n_tokens:,} scored in "
+        f"windows of {found.window} tokens"
+    )
+
+
 def verdict(found: Comparison) -> list[str]:
     """Who wins, by how much, and after how long; a sentence each."""
     order = ranked(found.results)
@@ -137,6 +145,12 @@ def _error(value: float | None) -> str:
 # -- drawings -------------------------------------------------------------------------------------
 
 
+def best_so_far(curve: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """(seconds, the least bits per byte up to then): the weights that are kept are the best ones."""
+    least = np.minimum.accumulate([bits for _, bits in curve]) if curve else ()
+    return [(seconds, float(bits)) for (seconds, _), bits in zip(curve, least, strict=True)]
+
+
 def time_lines(found: Comparison) -> Lines:
     """Best so far by time of training, every curve at the same points."""
     ends = [s for one in found.results for s, _ in one.curve if s > 0]
@@ -144,9 +158,9 @@ def time_lines(found: Comparison) -> Lines:
     grid = np.geomspace(low, max(high, low * 1.01), GRID)
     series = {}
     for one in found.results:
-        bits = np.minimum.accumulate([b for _, b in one.curve]) if one.curve else np.zeros(0)
+        bits = [b for _, b in best_so_far(one.curve)]
         places = np.searchsorted([s for s, _ in one.curve], grid * 1.0001) - 1
-        series[one.name] = [float(bits[p]) if p >= 0 else math.nan for p in places]
+        series[one.name] = [bits[p] if p >= 0 else math.nan for p in places]
     return Lines(
         "best so far, by time of training",
         "seconds of training",
@@ -176,11 +190,7 @@ def as_text(found: Comparison, width: int = 116) -> str:
     """Table, drawings, verdict, samples."""
     out = io.StringIO()
     console = Console(file=out, width=width, highlight=False, color_system=None)
-    console.print(
-        f"{found.corpus}: {found.train_tokens:,} tokens to learn from, {found.n_tokens:,} scored in "
-        f"windows of {found.window} tokens",
-        markup=False,
-    )
+    console.print(heading(found), markup=False)
     console.print(table(found))
     for panel in (time_lines(found), context_lines(found)):
         if found.results:

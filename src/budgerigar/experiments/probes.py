@@ -103,6 +103,8 @@ class Probe:
                     chart.x_label,
                     chart.y_label,
                     self.folder / f"{chart.name}.{ending}",
+                    title=chart.title,
+                    about=self.title,
                     line=chart.line,
                     log_x=chart.log_x,
                     log_y=chart.log_y,

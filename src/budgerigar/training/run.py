@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -352,11 +353,12 @@ def _count(recipe: Recipe, corpus: Any, given: Given, path: Path) -> TrainedRun:
     text = describe_corpus(corpus, given)
     folder = RunFolder.create(path, make_config(config, text), to_toml(recipe), corpus.tokenizer)
     with folder.lock():
-        train_store = corpus.train
+        train_store, before = corpus.train, time.perf_counter()
         with disk_errors(f"keep what is counted in {folder.path}"):
             network = NgramModel.fit(
                 train_store.tokens, config, end_id=train_store.end_id, folder=folder.path
             )
+        seconds = time.perf_counter() - before
         save_weights(folder.path, network)
         found = evaluate(network, corpus.validation)
         entry = {"kind": "evaluation", "step": 0, "loss": found.nats_per_token}
@@ -370,6 +372,7 @@ def _count(recipe: Recipe, corpus: Any, given: Given, path: Path) -> TrainedRun:
     report = {
         "finished": True,
         "best_loss": found.nats_per_token,
+        "training_seconds": seconds,
         "evaluation": dataclasses.asdict(found),
     }
     return TrainedRun(folder.path, network, corpus.tokenizer, report)
