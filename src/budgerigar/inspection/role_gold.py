@@ -72,6 +72,7 @@ def story_gold(story: Story, causal: bool) -> GoldText:
     }
     if causal:
         links = {role: backwards(found) for role, found in links.items()}
+        links["recall"] = _recalls(story)
     separator = " " if story.language == "en" else ""
     return GoldText(story.text, tuple(spans_of(story.words, separator)), links)
 
@@ -83,6 +84,16 @@ def _references(story: Story, antecedents: Links, causal: bool) -> Links:
         mentions = story.word_mentions if noun in story.word_mentions else (noun,)
         found += [(pronoun, m) for m in mentions if m < pronoun or not causal]
     return found
+
+
+def _recalls(story: Story) -> Links:
+    """From the word before the gap, where the pet is to be told, to every mention of it before."""
+    gap = next(n for n, at in enumerate(_starts(story)) if at == story.cloze.span[0])
+    return [(gap - 1, mention) for mention in story.word_mentions if mention < gap - 1]
+
+
+def _starts(story: Story) -> list[int]:
+    return [start for start, _ in spans_of(story.words, " " if story.language == "en" else "")]
 
 
 # -- brackets of code ------------------------------------------------------------------------------
