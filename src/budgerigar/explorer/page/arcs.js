@@ -1,0 +1,86 @@
+// Arcs between tokens, for the strongest weights only: from the token that looks (blue end) to the token
+// looked at (orange end). Drawing every weight as a line is what makes other viewers stand still.
+
+import { h, number, shorten, svg } from "./dom.js";
+import { rowOf } from "./matrix.js";
+import { t } from "./i18n.js";
+
+const PER_ROW = 3; // arcs of a token at most
+const AROUND = 30; // tokens shown on either side of the chosen one, where a text is long
+const GAP = 16;
+
+/** The edges to draw: [{query, key, value}], the chosen query's last so that they lie on top. */
+export function strongest(matrix, chosen, least, from, to) {
+  const edges = [];
+  for (let query = from; query < Math.min(to, matrix.queries.length); query++) {
+    for (const [key, value] of rowOf(matrix, query, query === chosen ? 8 : PER_ROW).strongest) {
+      if (value >= least) edges.push({ query, key, value });
+    }
+  }
+  return edges.sort((a, b) => (a.query === chosen) - (b.query === chosen));
+}
+
+function placed(labels, from, to, measure) {
+  const places = new Map();
+  let x = 8;
+  for (let at = from; at < Math.min(to, labels.length); at++) {
+    const wide = measure(shorten(labels[at], 14)) + GAP;
+    places.set(at, { x: x + wide / 2, wide });
+    x += wide;
+  }
+  return { places, wide: x + 8 };
+}
+
+function tokensAt(labels, places, y, chosen, kind, pick) {
+  return [...places].map(([at, { x }]) => svg("text", { x, y, "text-anchor": "middle", "dominant-baseline": "middle",
+    class: at === chosen ? `arc-token ${kind}` : "arc-token", onclick: () => pick(at) }, shorten(labels[at], 14)));
+}
+
+function curve(edge, from, to, layout) {
+  if (!layout.same) {
+    const middle = (layout.top + layout.bottom) / 2;
+    return `M${from.x} ${layout.top}C${from.x} ${middle} ${to.x} ${middle} ${to.x} ${layout.bottom}`;
+  }
+  if (edge.query === edge.key) return `M${from.x - 5} ${layout.top}c-9 -22 19 -22 10 0`;
+  const tall = Math.min(layout.top - 8, 16 + Math.abs(from.x - to.x) * 0.42);
+  return `M${from.x} ${layout.top}C${from.x} ${layout.top - tall * 1.33} ${to.x} ${layout.top - tall * 1.33} ${to.x} ${layout.top}`;
+}
+
+/**
+ * A drawing (in a scrolling box). matrix.same: rows and columns are the same tokens, one line is enough.
+ * options: {chosen: query or null, least: smallest weight, pick(query)}.
+ */
+export function arcs(matrix, { chosen = null, least = 0.05, pick = () => {}, name = "" }) {
+  const long = matrix.queries.length > 2 * AROUND + 4;
+  const centre = chosen ?? matrix.queries.length - 1;
+  const from = long ? Math.max(0, Math.min(centre - AROUND, matrix.queries.length - 2 * AROUND)) : 0;
+  const to = long ? from + 2 * AROUND : matrix.queries.length;
+  const context = document.createElement("canvas").getContext("2d");
+  context.font = `14px ${getComputedStyle(document.body).fontFamily}`;
+  const measure = (label) => context.measureText(label).width;
+  const rows = placed(matrix.queries, from, to, measure);
+  const columns = matrix.same ? rows : placed(matrix.keys, 0, matrix.keys.length, measure);
+  const edges = strongest(matrix, chosen, least, from, to).filter(({ key }) => columns.places.has(key));
+  const reach = Math.max(60, ...edges.map((edge) => Math.abs(rows.places.get(edge.query).x - columns.places.get(edge.key).x)));
+  const tall = matrix.same ? Math.min(170, 16 + reach * 0.42) + 10 : 130;
+  const layout = matrix.same ? { same: true, top: tall } : { same: false, top: 34, bottom: tall };
+  const paths = edges.map((edge) => {
+    const ours = edge.query === chosen;
+    const attributes = { d: curve(edge, rows.places.get(edge.query), columns.places.get(edge.key), layout),
+      class: ours ? "arc ours" : "arc", "stroke-width": 0.6 + 5 * edge.value, "stroke-opacity": ours ? 1 : 0.18 + 0.5 * edge.value };
+    return svg("path", attributes, svg("title", {}, `${matrix.queries[edge.query]} → ${matrix.keys[edge.key]} ${number(edge.value)}`));
+  });
+  const ends = edges.filter((edge) => edge.query === chosen).map((edge) =>
+    svg("circle", { cx: columns.places.get(edge.key).x, cy: matrix.same ? layout.top : layout.bottom, r: 2 + 3 * edge.value, class: "arc-end" }));
+  const texts = matrix.same
+    ? tokensAt(matrix.queries, rows.places, layout.top + 16, chosen, "q", pick)
+    : [...tokensAt(matrix.queries, rows.places, 20, chosen, "q", pick), ...tokensAt(matrix.keys, columns.places, layout.bottom + 16, null, "k", () => {})];
+  const wide = Math.max(rows.wide, columns.wide);
+  const high = (matrix.same ? layout.top : layout.bottom) + 32;
+  const drawing = svg("svg", { width: wide, height: high, viewBox: `0 0 ${wide} ${high}`, "aria-hidden": "true", class: "arcs" }, ...paths, ...ends, ...texts);
+  const scroll = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": name }, drawing);
+  const middle = rows.places.get(centre)?.x ?? 0;
+  requestAnimationFrame(() => (scroll.scrollLeft = middle - scroll.clientWidth / 2));
+  const words = long ? t("arcs.part", { from, to: to - 1 }) : null;
+  return h("div", {}, scroll, words ? h("p", { class: "soft" }, words) : null);
+}

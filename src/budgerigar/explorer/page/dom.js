@@ -1,0 +1,170 @@
+// Elements, numbers as text, and small pieces that every view uses. Text is only ever set as text.
+
+import { t } from "./i18n.js";
+
+/** An element: h("p", {class: "lead", onclick: f, "aria-label": "…", hidden: true}, child, "text", …). */
+export function h(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  setAll(element, attributes);
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** The same for drawings. */
+export function svg(tag, attributes = {}, ...children) {
+  const element = document.createElementNS(SVG, tag);
+  setAll(element, attributes);
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+function setAll(element, attributes) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name.startsWith("--")) element.style.setProperty(name, value);
+    else if (value === true) element.setAttribute(name, "");
+    else if (value !== false && value !== null && value !== undefined) element.setAttribute(name, value);
+  }
+}
+
+/** 0.1234 as "12.3 %". Never 0 or 100 unless it is. */
+export function percent(share) {
+  if (!Number.isFinite(share)) return "–";
+  if (share === 0 || share === 1) return `${share * 100} %`;
+  if (share < 0.0001) return "< 0.01 %";
+  if (share < 0.01) return `${(share * 100).toFixed(2)} %`;
+  return share > 0.9995 ? "> 99.9 %" : `${(share * 100).toFixed(1)} %`;
+}
+
+/** A number with `digits` after the point, small ones as 1.2e-7, a true minus sign. */
+export function number(value, digits = 3) {
+  if (value === -Infinity) return "−∞";
+  if (!Number.isFinite(value)) return "–";
+  const tiny = value !== 0 && Math.abs(value) < 0.5 * 10 ** -digits;
+  const words = tiny ? value.toExponential(1) : value.toFixed(digits);
+  return words.replace("-", "−");
+}
+
+/** 12,345 with thin groups; bytes as kB or MB. */
+export function whole(value) {
+  return Math.round(value).toLocaleString("en-US");
+}
+
+export function bytes(value) {
+  if (value < 1000) return `${value} B`;
+  return value < 1e6 ? `${(value / 1000).toFixed(1)} kB` : `${(value / 1e6).toFixed(2)} MB`;
+}
+
+/** A long label cut in its middle. */
+export function shorten(label, most = 16) {
+  const letters = [...label];
+  if (letters.length <= most) return label;
+  const head = Math.ceil((most - 1) / 2);
+  return `${letters.slice(0, head).join("")}…${letters.slice(letters.length - (most - 1 - head)).join("")}`;
+}
+
+/** A token's label in the running text: isolated, so that right-to-left words stay in their place. */
+export function word(label, attributes = {}) {
+  return h("bdi", { class: "word", ...attributes }, label);
+}
+
+/** "L2.H3": layers and heads count from 0. */
+export function headName(layer, head) {
+  return `L${layer}.H${head}`;
+}
+
+/** A card with a title, a sentence on what it shows, and its content. */
+export function panel(title, lead, ...children) {
+  return h("section", { class: "panel" }, h("h2", {}, title), lead ? h("p", { class: "lead" }, lead) : null,
+    ...children);
+}
+
+/** What stands in a place until its answer is there: space is reserved, nothing jumps. */
+export function waiting(lines = 4) {
+  return h("div", { class: "waiting", "--lines": lines, role: "status" }, h("span", {}, t("waiting")));
+}
+
+/** Words of an error, where the answer would have been. A record that is not there says what would show it. */
+export function failure(error) {
+  let words = error.missing ? t("needs.live") : error.message;
+  if (!words) words = error.status === 0 ? t("error.unreachable") : t("error.unknown");
+  return h("p", { class: error.missing ? "note" : "failure", role: "alert" }, words);
+}
+
+/** A button; `options`: attributes. */
+export function button(words, onclick, attributes = {}) {
+  return h("button", { type: "button", onclick, ...attributes }, words);
+}
+
+let choices = 0; // names of radio groups must differ
+
+/** A row of mutually exclusive choices as radio buttons: values = [[value, words], …]. */
+export function choice(legend, values, chosen, onchange) {
+  const name = `choice-${(choices += 1)}`;
+  const items = values.map(([value, words]) => {
+    const input = h("input", { type: "radio", name, value, onchange: () => onchange(value) });
+    input.checked = value === chosen;
+    return h("label", {}, input, h("span", {}, words));
+  });
+  return h("fieldset", { class: "choice" }, h("legend", {}, legend), h("div", {}, ...items));
+}
+
+/** A tick box with its words. */
+export function tick(words, checked, onchange) {
+  const input = h("input", { type: "checkbox", onchange: () => onchange(input.checked) });
+  input.checked = checked;
+  return h("label", { class: "tick" }, input, h("span", {}, words));
+}
+
+/** A slider with its name and its value in words. */
+export function slider(words, { min, max, step, value, show = String }, oninput) {
+  const output = h("output", {}, show(value));
+  const input = h("input", { type: "range", min, max, step, "aria-valuetext": show(value), oninput: () => {
+    output.textContent = show(Number(input.value));
+    input.setAttribute("aria-valuetext", output.textContent);
+    oninput(Number(input.value));
+  } });
+  input.value = value;
+  return h("label", { class: "slider" }, h("span", {}, words, " ", output), input);
+}
+
+/** A table: columns = [words], rows = [[cell, …], …]; numbers right-aligned from column `from`. */
+export function table(caption, columns, rows, { numbersFrom = 1, hidden = false } = {}) {
+  const cell = (tag, content, at, scope) =>
+    h(tag, { class: at >= numbersFrom ? "number" : null, scope }, content);
+  return h("table", {},
+    h("caption", { class: hidden ? "sr-only" : null }, caption),
+    h("thead", {}, h("tr", {}, ...columns.map((words, at) => cell("th", words, at, "col")))),
+    h("tbody", {}, ...rows.map((cells) =>
+      h("tr", {}, ...cells.map((content, at) => cell(at === 0 ? "th" : "td", content, at, at === 0 ? "row" : null))))));
+}
+
+/** Something long that opens on demand and is only built then. */
+export function onDemand(words, build) {
+  const details = h("details", { class: "twin" }, h("summary", {}, words));
+  const open = () => {
+    if (!details.open) return;
+    while (details.childNodes.length > 1) details.lastChild.remove();
+    details.append(build());
+  };
+  details.addEventListener("toggle", open);
+  details.refresh = open;
+  return details;
+}
+
+/** Wait for `promise` in `place`, then show what build(value) returns, or the words of the error. */
+export async function show(place, promise, build, lines = 4) {
+  const turn = (place.turn = (place.turn ?? 0) + 1);
+  const slow = setTimeout(() => place.turn === turn && !place.firstChild && place.append(waiting(lines)), 60);
+  try {
+    const built = build(await promise);
+    if (place.turn === turn) place.replaceChildren(...[built].flat().filter(Boolean));
+  } catch (error) {
+    if (place.turn === turn) place.replaceChildren(failure(error));
+    if (!error.status && !error.missing) console.error(error);
+  } finally {
+    clearTimeout(slow);
+  }
+}

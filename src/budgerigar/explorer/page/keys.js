@@ -1,0 +1,41 @@
+// Keys of the whole page: [ ] heads, { } layers, x what a click chooses, Esc clears, ? help. Arrow keys and
+// Enter belong to the heat map that has the focus. None of them acts while the reader types.
+
+import { announce, typing } from "./a11y.js";
+import { headName } from "./dom.js";
+import { chosen, siteOf } from "./sites.js";
+import { t } from "./i18n.js";
+
+function step(app, layers, heads) {
+  const site = siteOf(app);
+  if (!site) return;
+  const { layer, head } = chosen(app);
+  const to = { layer: (layer + layers + site.layers) % site.layers, head: (head + heads + site.heads) % site.heads };
+  app.select(to);
+  announce(headName(to.layer, to.head));
+}
+
+/** Listen on the document. keys.on: single keys act; help: the dialog. */
+export function listenForKeys(app, keys, help) {
+  const acts = {
+    "[": () => step(app, 0, -1),
+    "]": () => step(app, 0, 1),
+    "{": () => step(app, -1, 0),
+    "}": () => step(app, 1, 0),
+    x: () => {
+      const picks = app.state.get().picks === "query" ? "key" : "query";
+      app.state.set({ picks });
+      announce(t(picks === "query" ? "picks.query" : "picks.key"));
+    },
+    Escape: () => app.select({ query: null, key: null }),
+    "?": () => help().showModal(),
+  };
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || typing(event.target)) return;
+    if (document.querySelector("dialog[open]")) return;
+    if (!keys.on && event.key !== "Escape") return;
+    if (!acts[event.key]) return;
+    event.preventDefault();
+    acts[event.key]();
+  });
+}

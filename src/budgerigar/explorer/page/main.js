@@ -1,0 +1,254 @@
+// The page: starts, asks what was read, draws the chosen view, keeps the address and the state the same.
+
+import { failure, h, waiting } from "./dom.js";
+import { aboutLine, menu, questionForm, sentenceBar, switches } from "./frame.js";
+import { helpDialog } from "./help.js";
+import { preferredLanguage, t, useLanguage } from "./i18n.js";
+import { listenForKeys } from "./keys.js";
+import { canonical, liveSource, recordedSource } from "./source.js";
+import { createStore, fromHash, toHash } from "./state.js";
+import { VIEWS } from "./views.js";
+
+const EXAMPLES = { pair: "轩辕有一只虎皮鹦鹉。", text: "Xuanyuan had a budgerigar when he was young . It had green feathers ." };
+const TOP = 10;
+const TYPING_PAUSE = 350; // ms without a key, after which a quick model is asked while the reader types
+const QUICK = 300; // ms that an answer may take for that
+
+class App {
+  constructor(source, store) {
+    Object.assign(this, { source, state: store, models: [], about: null, reading: null, question: null, took: 0, t });
+  }
+
+  ask(name, params = {}, question = this.question) {
+    return this.source.ask(question, name, params);
+  }
+
+  can(name, params = {}, question = this.question) {
+    return this.source.has(question, name, params);
+  }
+
+  select(partial) {
+    this.state.set({ selection: { ...this.state.get().selection, ...partial } });
+  }
+
+  setting(name, otherwise) {
+    return this.state.get().settings[name] ?? otherwise;
+  }
+
+  set(name, value) {
+    this.state.set({ settings: { ...this.state.get().settings, [name]: value } });
+  }
+
+  go(view) {
+    this.state.set({ view });
+  }
+
+  /** Ask about something else. */
+  look(question) {
+    this.state.set({ question });
+  }
+}
+
+/** The question to begin with: the address's, the file's, or an example that fits the model. */
+function complete(app, asked) {
+  const model = app.models.find(({ id }) => id === asked?.model) ?? app.models[0];
+  const given = { ...asked, model: model.id };
+  if (given.text !== undefined || given.ids || given.source !== undefined) return given;
+  const old = app.question ?? {};
+  if (/encoder-decoder/.test(model.kind)) {
+    return { ...given, source: old.source ?? model.example ?? EXAMPLES.pair, target: old.source === undefined ? null : old.target ?? null };
+  }
+  return { ...given, text: old.text ?? model.example ?? EXAMPLES.text };
+}
+
+class Page {
+  constructor(app) {
+    this.app = app;
+    this.keys = { on: true };
+    this.root = document.getElementById("app");
+    this.turn = 0;
+    this.update = null;
+    app.state.subscribe((changed) => this.changed(changed));
+    listenForKeys(app, this.keys, () => this.help);
+    addEventListener("hashchange", () => location.hash !== this.address && app.state.set(fromHash(location.hash)));
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.drawView());
+  }
+
+  /** Everything around the view, anew: at the start and for another language. */
+  build() {
+    const { app } = this;
+    this.help = helpDialog(this.keys);
+    this.form = h("div");
+    this.about = h("div");
+    this.nav = h("div", { class: "side" });
+    this.bar = h("div", { class: "stickybar" });
+    this.main = h("main", { id: "view", tabindex: -1 }, waiting(8));
+    this.root.replaceChildren(
+      h("a", { class: "skip", href: "#view", onclick: (event) => { event.preventDefault(); this.main.focus(); } }, t("skip")),
+      h("header", { class: "top" }, h("p", { class: "brand" }, h("span", { class: "bird", "aria-hidden": "true" }), "Budgerigar", h("span", { class: "tagline" }, t("tagline"))), switches(app, () => this.help)),
+      h("div", { class: "question" }, this.form, this.about),
+      this.bar, h("div", { class: "body" }, this.nav, this.main), this.help);
+    document.title = t("title");
+    this.fillForm();
+    this.frame();
+  }
+
+  fillForm() {
+    this.form.replaceChildren(questionForm(this.app, {
+      onask: (question) => this.app.look(complete(this.app, question)),
+      ontyped: (read) => {
+        clearTimeout(this.pause);
+        if (this.app.source.live && this.app.took < QUICK) this.pause = setTimeout(() => this.typed(read()), TYPING_PAUSE);
+      },
+    }));
+  }
+
+  /** A pause in typing: ask, but leave the field alone. */
+  typed(question) {
+    if ((question.text ?? question.source ?? "").trim()) this.app.look(question);
+  }
+
+  frame() {
+    const { app } = this;
+    this.about.replaceChildren(aboutLine(app));
+    this.menu = menu(app);
+    this.nav.replaceChildren(this.menu);
+    this.sentence = sentenceBar(app);
+    this.bar.replaceChildren(this.sentence);
+    this.toggleBar();
+  }
+
+  toggleBar() {
+    this.bar.hidden = Boolean(this.view().ownSentence) || !this.app.reading;
+  }
+
+  view() {
+    const { app } = this;
+    const fitting = VIEWS.filter((view) => !app.about || view.fits(app.about));
+    return fitting.find(({ id }) => id === app.state.get().view) ?? fitting[0];
+  }
+
+  /** Read the question; then everything is drawn for it. A later question overtakes an earlier one. */
+  async load() {
+    const { app } = this;
+    const turn = (this.turn += 1);
+    const question = complete(app, app.state.get().question);
+    app.question = question;
+    app.state.set({ question });
+    this.main.setAttribute("aria-busy", "true");
+    const began = performance.now();
+    try {
+      const [about, reading] = await Promise.all([app.ask("about"), app.ask("read", { top: TOP })]);
+      if (turn !== this.turn) return;
+      Object.assign(app, { about, reading, took: performance.now() - began });
+      if (!this.form.contains(document.activeElement)) this.fillForm();
+      this.frame();
+      await this.drawView();
+    } catch (error) {
+      if (turn !== this.turn) return;
+      if (!error.status && !error.missing) console.error(error);
+      this.main.replaceChildren(failure(error));
+      this.update = null;
+      if (!this.form.contains(document.activeElement)) this.fillForm();
+    } finally {
+      if (turn === this.turn) this.main.removeAttribute("aria-busy");
+    }
+  }
+
+  async drawView() {
+    const { app } = this;
+    if (!app.reading) return;
+    const view = this.view();
+    const root = h("div", { class: `view view-${view.id}` });
+    const body = h("div", { class: "view-body" });
+    root.append(h("h1", {}, t(view.titleKey)), h("p", { class: "lead" }, t(view.leadKey)), body);
+    this.main.replaceChildren(root);
+    this.menu.refresh(view.id);
+    this.toggleBar();
+    this.update = null;
+    this.drawn = root;
+    try {
+      const update = await view.draw(body, app);
+      if (this.drawn === root) this.update = update ?? null;
+    } catch (error) {
+      if (!error.status && !error.missing) console.error(error);
+      if (this.drawn === root) body.append(failure(error));
+    }
+  }
+
+  async changed(changed) {
+    const { app } = this;
+    this.write(changed);
+    if (changed.has("theme")) this.paper();
+    if (changed.has("language")) return this.speak();
+    if (changed.has("question")) {
+      const same = canonical(complete(app, app.state.get().question)) === canonical(app.question ?? null);
+      if (!same) return this.load();
+    }
+    const { of, kind } = app.state.get().selection;
+    const site = `${of} ${kind}`;
+    if (changed.has("view") || changed.has("theme") || (changed.has("selection") && site !== this.site)) {
+      if (site !== this.site) this.frame();
+      this.site = site;
+      return this.drawView();
+    }
+    this.sentence?.refresh();
+    if (changed.size === 1 && changed.has("picks")) return undefined;
+    return this.update ? this.update(changed) : this.drawn && this.drawView();
+  }
+
+  /** The address follows: at once and as a step to go back to for another view or question. */
+  write(changed) {
+    const step = changed.has("view") || changed.has("question");
+    clearTimeout(this.later);
+    const write = () => {
+      this.address = toHash(this.app.state.get());
+      if (location.hash === this.address) return;
+      try {
+        if (step && location.hash) history.pushState(null, "", this.address);
+        else history.replaceState(null, "", this.address);
+      } catch {
+        // a frame inside a notebook has no address of its own
+      }
+    };
+    if (step) write();
+    else this.later = setTimeout(write, 200);
+  }
+
+  paper() {
+    const { theme } = this.app.state.get();
+    if (theme === "auto") document.documentElement.removeAttribute("data-theme");
+    else document.documentElement.dataset.theme = theme;
+  }
+
+  async speak() {
+    const { language } = this.app.state.get();
+    await useLanguage(language === "auto" ? preferredLanguage() : language);
+    this.build();
+    await this.drawView();
+  }
+}
+
+async function start() {
+  const recorded = document.getElementById("recorded");
+  const source = recorded ? recordedSource(JSON.parse(recorded.textContent)) : liveSource();
+  const store = createStore(fromHash(location.hash));
+  const app = new App(source, store);
+  const page = new Page(app);
+  page.paper();
+  const { language, question } = store.get();
+  await useLanguage(language === "auto" ? preferredLanguage() : language);
+  try {
+    const answer = await source.models();
+    app.models = answer.models ?? answer;
+    app.question = complete(app, question ?? answer.question ?? source.question);
+  } catch (error) {
+    page.root.replaceChildren(h("main", { class: "starting" }, h("h1", {}, "Budgerigar"), failure(error)));
+    return;
+  }
+  store.set({ question: app.question });
+  page.build();
+  await page.load();
+}
+
+start();

@@ -1,0 +1,72 @@
+// The next token: the true softmax, and what temperature, top-k and top-p make of it, from the full logits.
+
+import { bars } from "./bars.js";
+import { button, h, number, panel, percent, slider, whole } from "./dom.js";
+import { filtered, softmax } from "./sampling.js";
+import { t } from "./i18n.js";
+
+const SHOWN = 10;
+
+/** Slider positions of top-k: 0 is all of the vocabulary. */
+function sizes(vocabulary) {
+  return [0, 1, 2, 3, 4, 5, 8, 10, 15, 20, 30, 40, 50, 100, 200].filter((k) => k < vocabulary);
+}
+
+/** Append a token: exactly that one, by its id, after the ids that were read. Null where it cannot be done. */
+export function appended(app, id) {
+  const { reading, question } = app;
+  if (!app.source.live || app.about.pair || id === reading.next.end?.id) return null;
+  const ids = Array.from(reading.spellings.read.ids.data);
+  const { text, ...rest } = question;
+  return { ...rest, ids: [...ids, id] };
+}
+
+/** The list of words with the true p and, where a filter is on, the chance of being drawn. */
+function list(app, options, place) {
+  const { next, words } = app.reading;
+  const truth = softmax(next.logits.data);
+  const plain = options.temperature === 1 && !options.topK && options.topP === 1;
+  const chances = plain ? truth : filtered(next.logits.data, options);
+  const named = Array.from(next.ids.data).slice(0, SHOWN);
+  const items = named.map((id) => ({
+    label: words[id], share: chances[id], faint: chances[id] === 0,
+    note: plain ? null : t("next.truly", { p: percent(truth[id]) }),
+    onclick: appended(app, id) ? () => app.look(appended(app, id)) : null,
+  }));
+  const shown = named.reduce((sum, id) => sum + chances[id], 0);
+  const rest = { count: chances.length - named.length, share: Math.max(0, 1 - shown) };
+  const kept = chances.reduce((count, share) => count + (share > 0), 0);
+  const most = Math.max(...items.map(({ share }) => share), rest.share);
+  place.replaceChildren(
+    h("p", { class: "soft" }, plain ? t("next.plain") : t("next.kept", { kept: whole(kept), all: whole(chances.length) })),
+    bars(items, rest, { name: t("next.title"), of: most, action: (label) => t("next.append", { label }) }));
+}
+
+/** The panel; the sliders change what is shown at once and stand in the address. */
+export function nextPanel(app) {
+  const { next } = app.reading;
+  const place = h("div");
+  const options = { temperature: 1, topK: 0, topP: 1, ...app.setting("sampling", {}) };
+  const steps = sizes(next.logits.data.length);
+  const set = (part) => {
+    Object.assign(options, part);
+    app.set("sampling", { ...options });
+    list(app, options, place);
+  };
+  const at = Math.max(0, steps.indexOf(options.topK));
+  const sliders = h("div", { class: "sliders" },
+    slider(t("next.temperature"), { min: 0, max: 2, step: 0.05, value: options.temperature, show: (value) => number(value, 2) }, (temperature) => set({ temperature })),
+    slider("top-k", { min: 0, max: steps.length - 1, step: 1, value: at, show: (place) => (steps[place] ? String(steps[place]) : t("next.all")) }, (place) => set({ topK: steps[place] })),
+    slider("top-p", { min: 0.05, max: 1, step: 0.05, value: options.topP, show: (value) => number(value, 2) }, (topP) => set({ topP })),
+    button(t("next.reset"), () => {
+      app.set("sampling", {});
+      fresh();
+    }, { class: "plain" }));
+  list(app, options, place);
+  const end = next.end ? h("p", { class: "totals" }, t("next.end", { p: percent(next.end.p) })) : null;
+  const panelElement = panel(t("next.title"), t("next.lead"), sliders, place, end,
+    app.source.live ? null : h("p", { class: "note" }, t("next.fixed"), " ", t("needs.live")));
+  const fresh = () => panelElement.replaceWith(nextPanel(app));
+  panelElement.classList.add("next");
+  return panelElement;
+}

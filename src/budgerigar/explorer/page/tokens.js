@@ -1,0 +1,64 @@
+// The sentence as the model sees it: a strip of tokens, each a button. Bytes are joined into characters over
+// their columns; a column's height and colour say how surprised the model was (nats).
+
+import { roving } from "./a11y.js";
+import { viridis } from "./colours.js";
+import { h, number } from "./dom.js";
+import { t } from "./i18n.js";
+
+/** A label with its blanks and line breaks faint. */
+export function labelNodes(label) {
+  return label.split(/([␣↵⇥∅])/).filter(Boolean).map((part) =>
+    /[␣↵⇥∅]/.test(part) ? h("span", { class: "blank" }, part) : part);
+}
+
+/** "1/3" of a character that three tokens share, else the label. */
+function own(label, joined) {
+  return joined ? label.replace(/^.* (?=\d+\/\d+$)/, "") : label;
+}
+
+function tokenButton(tokens, at, joined, pick) {
+  const nats = tokens.nats?.[at];
+  const told = nats === undefined ? null : Number.isFinite(nats) ? nats : undefined;
+  const words = [t("token.name", { label: tokens.labels[at], position: at })];
+  if (told !== null) words.push(told === undefined ? t("token.first") : t("token.nats", { nats: number(told, 2) }));
+  const share = told ? Math.min(1, told / tokens.top) : 0;
+  const column = told === null ? null
+    : h("span", { class: "column", "aria-hidden": "true" },
+      told === undefined ? null : h("span", { class: "fill", "--share": Math.max(0.02, share), "--colour": viridis(share) }));
+  return h("button", { type: "button", class: "token", "data-at": at, "aria-pressed": "false", title: words.join(", "),
+    "aria-label": words.join(", "), onclick: (event) => pick(at, event) },
+  column, h("bdi", { class: "text" }, ...labelNodes(own(tokens.labels[at], joined))));
+}
+
+/**
+ * A strip. tokens: {labels, groups: [{start, length, text}] (characters of several tokens), nats (first one
+ * NaN; left out: no columns), top: nats of a full column}. pick(position, event): a token was chosen.
+ * `strip.choose({query, key})` marks the chosen ones.
+ */
+export function tokenStrip(tokens, name, pick) {
+  const joined = new Map();
+  for (const group of tokens.groups ?? []) if (group.length > 1) joined.set(group.start, group);
+  const children = [];
+  for (let at = 0; at < tokens.labels.length; at++) {
+    const group = joined.get(at);
+    if (!group) children.push(tokenButton(tokens, at, false, pick));
+    else {
+      const parts = Array.from({ length: group.length }, (_, i) => tokenButton(tokens, at + i, true, pick));
+      children.push(h("span", { class: "joined" }, h("span", { class: "parts" }, ...parts), h("bdi", { class: "glyph", "aria-hidden": "true" }, group.text)));
+      at += group.length - 1;
+    }
+  }
+  const strip = h("div", { class: `strip${tokens.nats ? " surprised" : ""}`, role: "group", "aria-label": name }, ...children);
+  const buttons = [...strip.querySelectorAll("button")];
+  roving(strip, "button");
+  strip.choose = ({ query = null, key = null }) => buttons.forEach((each, at) => {
+    const roles = [at === query ? "query" : null, at === key ? "key" : null].filter(Boolean);
+    each.classList.toggle("query", at === query);
+    each.classList.toggle("key", at === key);
+    each.setAttribute("aria-pressed", String(roles.length > 0));
+    const role = roles.map((each) => t(each === "query" ? "token.query" : "token.key")).join(", ");
+    each.setAttribute("aria-label", [each.title, role].filter(Boolean).join(", "));
+  });
+  return strip;
+}

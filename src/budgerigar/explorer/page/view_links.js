@@ -1,0 +1,81 @@
+// Links: click two words; every head ranked by the weight between them, beside what distance and an untrained
+// copy of the model give.
+
+import { button, h, number, panel, show, tick, word } from "./dom.js";
+import { chosen, siteOf, siteParams, spelling } from "./sites.js";
+import { t } from "./i18n.js";
+
+const FEW = 16;
+
+function mark(name, value) {
+  return value === null ? null : h("span", { class: `mark ${name}`, "--share": Math.min(1, value) });
+}
+
+function figure(value) {
+  return value === null ? "–" : number(value, 3);
+}
+
+function line(app, link) {
+  const open = () => {
+    app.select({ layer: link.layer, head: link.head });
+    app.go("head");
+  };
+  const track = h("span", { class: "track", "aria-hidden": "true" }, h("span", { class: "fill", "--share": Math.min(1, link.weight) }),
+    mark("distance", link.distance), mark("untrained", link.untrained), mark("uniform", link.uniform));
+  return h("tr", {}, h("th", { scope: "row" }, button(link.name, open, { class: "link" })), h("td", { class: "wide" }, track),
+    h("td", { class: "number strong" }, number(link.weight, 3)), h("td", { class: "number" }, figure(link.distance)), h("td", { class: "number" }, figure(link.untrained)),
+    h("td", { class: "number" }, number(link.uniform, 3)), h("td", { class: "number" }, String(link.rank)));
+}
+
+function ranking(app, answer, all) {
+  const shown = all ? answer.links : answer.links.slice(0, FEW);
+  const heading = (words, mark) => h("th", { scope: "col", class: "number" }, mark ? h("span", { class: `key-mark ${mark}`, "aria-hidden": "true" }) : null, words);
+  const body = h("table", { class: "ranking" },
+    h("caption", {}, t("links.caption", { query: answer.query, key: answer.key })),
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, t("word.head")), h("td", {}), heading(t("links.weight"), "weight"), heading(t("links.distance"), "distance"),
+      heading(t("links.untrained"), "untrained"), heading(t("links.uniform"), "uniform"), heading(t("word.rank")))),
+    h("tbody", {}, ...shown.map((link) => line(app, link))));
+  return h("div", { class: "scroll open", tabindex: 0, role: "region", "aria-label": t("links.title") }, body);
+}
+
+function answerNodes(app, answer, place) {
+  const all = app.setting("links.all", false);
+  const more = answer.links.length - FEW;
+  return [ranking(app, answer, all),
+    more > 0 ? button(all ? t("links.fewer") : t("links.more", { count: more }), () => {
+      app.set("links.all", !all);
+      place.replaceChildren(...answerNodes(app, answer, place));
+    }, { class: "plain" }) : null,
+    h("p", { class: "soft" }, t("links.explained"))].filter(Boolean);
+}
+
+export const linksView = {
+  id: "links",
+  titleKey: "view.links",
+  leadKey: "view.links.lead",
+  group: "overview",
+  fits: (about) => about.views.includes("links"),
+  async draw(root, app) {
+    const asked = h("p", { class: "pair-asked" });
+    const place = h("div", { class: "reserve" });
+    root.append(panel(t("links.title"), null, asked, tick(t("links.compare"), app.setting("untrained", true), (on) => app.set("untrained", on)), place));
+    const refresh = async () => {
+      const site = siteOf(app);
+      const { query, key } = chosen(app);
+      const name = (role, side, at) => (at === null ? h("em", { class: role }, t(role === "q" ? "links.choose.query" : "links.choose.key")) : word(`${spelling(app, side).labels[at]}`, { class: `word ${role}` }));
+      asked.replaceChildren(t("links.how"), " ", name("q", site.queries, query), " ", t("links.looks"), " ", name("k", site.keys, key), " ?");
+      if (query === null || key === null) return place.replaceChildren(h("p", { class: "note" }, t("links.choose")));
+      const params = { query, key, ...siteParams(app), untrained: app.setting("untrained", true) };
+      return show(place, app.ask("links", params), (answer) => answerNodes(app, answer, place), 8);
+    };
+    await refresh();
+    let last = "";
+    return (changed) => {
+      if (!changed.has("selection") && !changed.has("settings")) return;
+      const { query, key } = chosen(app);
+      const now = `${query} ${key} ${app.setting("untrained", true)}`;
+      if (now !== last) refresh();
+      last = now;
+    };
+  },
+};

@@ -1,0 +1,90 @@
+// Sentence and prediction: the surprise strip, the ten likeliest before a token, the next token, writing on.
+
+import { bars } from "./bars.js";
+import { h, number, onDemand, panel, percent, table, word } from "./dom.js";
+import { nextPanel } from "./next_token.js";
+import { chosen } from "./sites.js";
+import { tokenStrip } from "./tokens.js";
+import { t } from "./i18n.js";
+import { viridis } from "./colours.js";
+import { writingPanel } from "./writing.js";
+
+const LEGEND = [0, 0.25, 0.5, 0.75, 1];
+
+function natsOf(surprise) {
+  const nats = Array.from(surprise.nats.data);
+  return nats.map((each, at) => (at < surprise.first ? NaN : each));
+}
+
+function legend(top) {
+  const marks = LEGEND.map((share) => h("span", { class: "step", "--share": share, "--colour": viridis(share) }, number(share * top, 1)));
+  return h("p", { class: "nats" }, t("surprise.legend"), " ", h("span", { class: "steps" }, ...marks), " ", t("surprise.unit"));
+}
+
+/** What was expected where token `at` stands. */
+function expected(app, surprise, spelling, at) {
+  const label = spelling.labels[at];
+  if (at < surprise.first) return h("p", { class: "note" }, t("surprise.nothing"));
+  const k = surprise.top_ids.shape[1];
+  const ids = Array.from(surprise.top_ids.data.subarray(at * k, (at + 1) * k));
+  const shares = Array.from(surprise.top_p.data.subarray(at * k, (at + 1) * k));
+  const real = spelling.ids.data[at];
+  const items = ids.map((id, i) => ({ label: app.reading.words[id], share: shares[i], chosen: id === real, note: id === real ? t("surprise.came") : null }));
+  if (!ids.includes(real)) items.push({ label, share: surprise.p.data[at], chosen: true, note: t("surprise.rank", { rank: surprise.rank.data[at] }) });
+  const sum = items.reduce((total, { share }) => total + share, 0);
+  return h("div", {},
+    h("p", {}, word(label), " ", t("surprise.said", { position: at, nats: number(surprise.nats.data[at], 3), p: percent(surprise.p.data[at]) })),
+    bars(items, { count: app.about.vocab_size - items.length, share: Math.max(0, 1 - sum) }, { name: t("surprise.expected"), of: Math.max(...items.map(({ share }) => share)) }));
+}
+
+function totals(surprise, count) {
+  return h("p", { class: "totals" }, t("surprise.totals", { total: number(surprise.total, 2), count, mean: number(surprise.mean, 3), perplexity: number(Math.exp(surprise.mean), 2) }));
+}
+
+function twin(surprise, spelling) {
+  return onDemand(t("surprise.twin"), () => h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": t("surprise.twin") },
+    table(t("surprise.twin"), [t("word.position"), t("word.token"), t("word.nats"), "p", t("word.rank")],
+      spelling.labels.map((label, at) => (at < surprise.first ? [String(at), word(label), "–", "–", "–"]
+        : [String(at), word(label), number(surprise.nats.data[at], 3), percent(surprise.p.data[at]), String(surprise.rank.data[at])])), { numbersFrom: 2 })));
+}
+
+/** The strip; where nothing is predicted (an encoder) it says why. */
+function surprisePanel(app) {
+  const { reading } = app;
+  const { surprise } = reading;
+  const side = surprise?.side ?? "read";
+  const spelling = reading.spellings[side];
+  const detail = h("div", { class: "expected", "aria-live": "polite" });
+  const tokens = { ...spelling, nats: surprise ? natsOf(surprise) : undefined, top: surprise?.full_scale ?? 1 };
+  const strip = tokenStrip(tokens, t("strip.queries"), (at) => app.select({ query: chosen(app).query === at ? null : at }));
+  const refresh = () => {
+    const { query } = chosen(app);
+    strip.choose({ query });
+    if (!surprise) return;
+    if (query === null || query >= spelling.labels.length) detail.replaceChildren(h("p", { class: "note" }, t("surprise.click")));
+    else detail.replaceChildren(expected(app, surprise, spelling, query));
+  };
+  refresh();
+  const source = reading.spellings.source ? h("div", { class: "strip-line" }, h("span", { class: "strip-name" }, t("side.source")), tokenStrip(reading.spellings.source, t("strip.source"), () => {})) : null;
+  const lead = surprise ? t("surprise.lead") : reading.why_no_surprise;
+  const children = surprise ? [legend(surprise.full_scale), totals(surprise, spelling.labels.length - surprise.first), detail, twin(surprise, spelling)] : [];
+  return { element: panel(t("surprise.title"), lead, source, strip, ...children), refresh };
+}
+
+export const sentenceView = {
+  id: "sentence",
+  titleKey: "view.sentence",
+  leadKey: "view.sentence.lead",
+  group: "overview",
+  ownSentence: true,
+  fits: () => true,
+  async draw(root, app) {
+    const strip = surprisePanel(app);
+    root.append(strip.element);
+    if (app.reading.next) root.append(nextPanel(app));
+    if (app.about.views.includes("generate")) root.append(writingPanel(app));
+    return (changed) => {
+      if (changed.has("selection")) strip.refresh();
+    };
+  },
+};
