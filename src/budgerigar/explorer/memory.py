@@ -28,8 +28,8 @@ def held_bytes(thing: Any, but: Iterable[Any] = ()) -> int:
             storage = one.untyped_storage()
             memories[storage.data_ptr()] = storage.nbytes()
         elif isinstance(one, np.ndarray):
-            owner = one if one.base is None else one.base
-            memories[one.__array_interface__["data"][0]] = getattr(owner, "nbytes", one.nbytes)
+            owner = one.base if isinstance(one.base, np.ndarray) else one
+            memories[owner.ctypes.data] = owner.nbytes
         elif isinstance(one, dict):
             waiting += one.values()
         elif isinstance(one, list | tuple | set | frozenset):

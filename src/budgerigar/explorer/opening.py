@@ -39,7 +39,7 @@ def explore(
         if browser and has_desktop(os.environ):
             _open(shown)
         try:
-            make_server(sessions, listening, debug).run(sockets=[listening])
+            make_server(sessions, listening, debug=debug).run(sockets=[listening])
         except KeyboardInterrupt:
             pass  # how it is meant to end
         finally:

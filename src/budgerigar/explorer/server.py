@@ -15,6 +15,7 @@ small and pure Python, and a server of models is to use the same two. The standa
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import socket
@@ -22,7 +23,7 @@ from collections.abc import Callable
 
 import uvicorn
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from budgerigar import progress
@@ -30,7 +31,7 @@ from budgerigar.errors import UserError
 from budgerigar.explorer.asking import RefusedError, read_asked
 from budgerigar.explorer.files import page_file
 from budgerigar.explorer.guard import HEADERS, check, our_hosts, short
-from budgerigar.explorer.sessions import Sessions
+from budgerigar.explorer.sessions import BusyError, Sessions
 from budgerigar.inspection.views.payload import pack
 
 HOSTS = ("127.0.0.1", "localhost", "::1")
@@ -63,6 +64,8 @@ class Explorer:
             response = await self._answer(request, method, path)
         except RefusedError as refused:
             response = self._refusal(scope, refused.status, refused.words)
+        except BusyError as busy:
+            response = self._refusal(scope, 503, str(busy))
         except UserError as error:
             response = self._refusal(scope, 422, str(error))
         except Exception as error:
@@ -93,8 +96,8 @@ class Explorer:
         """What whoever asked is told, and one line for who runs the server."""
         self.say(f"refused: {_asked_for(scope)}: {status} {short(words, 200)}")
         # What may come of a body that was not read is no next request.
-        closing = {"Connection": "close"} if status not in (400, 404, 422) else None
-        return JSONResponse({"error": words}, status, closing)
+        closing = {"Connection": "close"} if status not in (400, 404, 422, 503) else None
+        return _error(words, status, closing)
 
     def _fault(self, scope: Scope, error: Exception) -> Response:
         words = f"a fault of the program, not of yours: {type(error).__name__}: {error}"
@@ -103,7 +106,12 @@ class Explorer:
 
             traceback.print_exception(error)
         self.say(f"failed: {_asked_for(scope)}: 500 {short(words, 400)}")
-        return JSONResponse({"error": words}, 500)
+        return _error(words, 500)
+
+
+def _error(words: str, status: int, headers: dict[str, str] | None = None) -> Response:
+    """Words as JSON in ASCII, whatever characters they hold."""
+    return Response(json.dumps({"error": words}), status, headers, "application/json")
 
 
 def _asked_for(scope: Scope) -> str:
@@ -156,12 +164,15 @@ def address(host: str, listening: socket.socket) -> str:
 
 
 def make_server(
-    sessions: Sessions, listening: socket.socket, debug: bool = False
+    sessions: Sessions,
+    listening: socket.socket,
+    say: Callable[[str], None] = progress.note,
+    debug: bool = False,
 ) -> uvicorn.Server:
     """A server for one listening socket; `.run(sockets=[listening])` serves until it is stopped."""
-    app = Explorer(sessions, listening.getsockname()[1], debug=debug)
+    app = Explorer(sessions, listening.getsockname()[1], say, debug)
     log = logging.getLogger("uvicorn.error")
-    log.handlers, log.propagate = [_Remarks(logging.WARNING)], False
+    log.handlers, log.propagate = [_Remarks(say)], False
     config = uvicorn.Config(
         app,
         http="h11",
@@ -182,7 +193,11 @@ def make_server(
 class _Remarks(logging.Handler):
     """uvicorn's warnings (a request that is no HTTP) as lines of ours."""
 
+    def __init__(self, say: Callable[[str], None]) -> None:
+        super().__init__(logging.WARNING)
+        self.say = say
+
     def emit(self, record: logging.LogRecord) -> None:
         ended = record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError)
         if not ended and "graceful shutdown" not in record.getMessage():
-            progress.note(f"refused: {short(record.getMessage().strip(), 200)}")
+            self.say(f"refused: {short(record.getMessage().strip(), 200)}")

@@ -32,6 +32,10 @@ MOST_WAITING = 64
 T = TypeVar("T")
 
 
+class BusyError(UserError):
+    """Too many questions wait already."""
+
+
 class Kept(Generic[T]):
     """Values by key, the longest unused given up first when all together exceed `most_bytes`.
 
@@ -80,7 +84,7 @@ class Shown:
         """What `work` will return, after all that was submitted before."""
         with self._lock:
             if self._waiting >= MOST_WAITING:
-                raise UserError(
+                raise BusyError(
                     f"{self._waiting} questions wait for {self.name} already; ask again when they "
                     "are answered"
                 )
@@ -132,8 +136,8 @@ class Sessions:
         """The payload to come of the view `name` with `params`.
 
         Raises:
-            UserError: there is no such model, or too much waits for it; whatever else is wrong comes
-                out of the future.
+            UserError: there is no such model; whatever else is wrong comes out of the future.
+            BusyError: MOST_WAITING questions wait for it.
         """
         asked = question.get("model")
         if not isinstance(asked, str) or asked not in self._shown:
