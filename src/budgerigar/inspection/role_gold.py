@@ -64,15 +64,17 @@ def story_gold(story: Story, causal: bool) -> GoldText:
     by_kind: dict[str, Links] = {}
     for kind, start, end in story.word_links:
         by_kind.setdefault(kind, []).append((start, end))
+    references = _references(story, by_kind.get("antecedent", []), causal)
     links = {
-        "reference": _references(story, by_kind.get("antecedent", []), causal),
+        "reference": references,
+        "reference_verb": _by_verb(by_kind.get("subject", []), references, causal),
         "subject": by_kind.get("subject", []),
         "adjective": by_kind.get("adjective", []),
         "bracket": by_kind.get("bracket", []),
     }
     if causal:
         links = {role: backwards(found) for role, found in links.items()}
-        links["recall"] = _recalls(story)
+        links["gap"] = _recalls(story)
     separator = " " if story.language == "en" else ""
     return GoldText(story.text, tuple(spans_of(story.words, separator)), links)
 
@@ -84,6 +86,16 @@ def _references(story: Story, antecedents: Links, causal: bool) -> Links:
         mentions = story.word_mentions if noun in story.word_mentions else (noun,)
         found += [(pronoun, m) for m in mentions if m < pronoun or not causal]
     return found
+
+
+def _by_verb(subjects: Links, references: Links, causal: bool) -> Links:
+    """From each verb said of a pronoun to the mentions of what that stands for."""
+    return [
+        (verb, noun)
+        for verb, subject in subjects
+        for pronoun, noun in references
+        if pronoun == subject and (noun < verb or not causal)
+    ]
 
 
 def _recalls(story: Story) -> Links:

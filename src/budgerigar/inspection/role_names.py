@@ -83,7 +83,9 @@ ROLES = {
              "what followed another place of the row's token"),
         Role("reference", "reference of “it”", "gold", GOLD_SHARE,
              "“it”: a mention of what it stands for"),
-        Role("recall", "pet of the gap", "gold", GOLD_SHARE,
+        Role("reference_verb", "“it”, at its verb", "gold", GOLD_SHARE,
+             "the verb of “it”: a mention of what “it” stands for"),
+        Role("gap", "pet of the gap", "gold", GOLD_SHARE,
              "the word before the pet is asked for: a mention of it"),
         Role("subject", "subject of a verb", "gold", GOLD_SHARE, "a verb: its subject"),
         Role("adjective", "adjective and noun", "gold", GOLD_SHARE,
@@ -98,10 +100,10 @@ ROLES = {
 """In the order of the table."""
 
 BY_SITE: dict[str, tuple[str, ...]] = {
-    "decoder self": ("previous", "self", "first", "duplicate", "induction", "reference", "recall",
-                     "subject", "adjective", "bracket", "code_bracket"),
+    "decoder self": ("previous", "self", "first", "duplicate", "induction", "reference",
+                     "reference_verb", "gap", "subject", "adjective", "bracket", "code_bracket"),
     "encoder self": ("previous", "next", "self", "first", "last", "duplicate", "induction",
-                     "reference", "subject", "adjective", "bracket", "code_bracket"),
+                     "reference", "reference_verb", "subject", "adjective", "bracket", "code_bracket"),
     "decoder cross": ("last", "alignment"),
 }  # fmt: skip
 """Which roles have a meaning for which kind of attention."""
