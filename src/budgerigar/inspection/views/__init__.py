@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from budgerigar.errors import UserError
+from budgerigar.inspection.position_views import FARTHEST
 from budgerigar.inspection.views.ancestors import back_off, gates, reach, unit
 from budgerigar.inspection.views.cards import about
 from budgerigar.inspection.views.fits import (
@@ -19,13 +20,26 @@ from budgerigar.inspection.views.fits import (
     has_cross,
     has_gates,
     has_reach,
+    has_stream,
+    reads_out,
     writes,
 )
 from budgerigar.inspection.views.heads import grid, head, row
+from budgerigar.inspection.views.lenses import TOKEN, attribution, block, lens
 from budgerigar.inspection.views.linking import alignment, links
 from budgerigar.inspection.views.look import Look, look_at
-from budgerigar.inspection.views.params import SITE, View, flag, number, place, text, whole
+from budgerigar.inspection.views.params import (
+    SITE,
+    View,
+    flag,
+    number,
+    one_of,
+    place,
+    text,
+    whole,
+)
 from budgerigar.inspection.views.payload import Stored, pack, unpack
+from budgerigar.inspection.views.placing import positions
 from budgerigar.inspection.views.reading import read
 from budgerigar.inspection.views.stepping import steps
 from budgerigar.inspection.views.writing import generate
@@ -60,6 +74,45 @@ VIEWS: dict[str, View] = {
         reach, {"distance": whole(1, None, None), "positions": whole(1, 256, 32)}, has_reach
     ),
     "back_off": View(back_off, {"top": whole(1, 50, 5)}, backs_off),
+    "lens": View(lens, {"top": whole(1, 50, 5)}, reads_out),
+    "attribution": View(
+        attribution,
+        {
+            "position": whole(0, None, None),
+            "token": TOKEN,
+            "against": TOKEN,
+            "head": text(20, None),
+            "kind": one_of("self", "cross", default="self"),
+        },
+        reads_out,
+    ),
+    "block": View(
+        block,
+        {
+            "layer": whole(),
+            "position": whole(0, None, None),
+            "of": SITE["of"],
+            "units": whole(0, 200, 10),
+            "words": whole(1, 50, 5),
+            "without": flag(False),
+        },
+        has_stream,
+    ),
+    "positions": View(
+        positions,
+        {
+            "show": one_of("kind", "slide", "shuffle", default="kind"),
+            "layer": whole(0, None, 0),
+            "head": whole(0, None, 0),
+            **SITE,
+            "query": whole(0, None, None),
+            "by": whole(0, FARTHEST, None),
+            "seed": whole(0, 2**31 - 1, 0),
+            "blind": flag(False),
+            "rows": whole(1, 1024, None),
+        },
+        has_stream,
+    ),
 }
 """name -> view. Each theme's module has its functions; a new view is one line here."""
 

@@ -7,6 +7,7 @@ from typing import Any
 from budgerigar.inspection import gates
 from budgerigar.inspection.places import places
 from budgerigar.inspection.views.look import kind_of
+from budgerigar.layers.config import TransformerConfig
 from budgerigar.models.ngram import NgramModel
 
 
@@ -53,3 +54,22 @@ def writes(network: Any) -> str:
     if kind_of(network) != "encoder":
         return ""
     return "an encoder sees a whole text at once and has no next token, so it writes nothing"
+
+
+def has_stream(network: Any) -> str:
+    """A Transformer."""
+    if isinstance(network.config, TransformerConfig):
+        return ""
+    kind = kind_of(network)
+    return (
+        f"a model of the kind {kind} has no residual stream; only a Transformer's layers add to one"
+    )
+
+
+def reads_out(network: Any) -> str:
+    """A Transformer with an output layer over its tokens."""
+    if words := has_stream(network):
+        return words
+    if getattr(network, "head", None) is not None:
+        return ""
+    return "this model has no output layer over its tokens, so no word is read from its vectors"
