@@ -197,8 +197,11 @@ def test_without_a_network_the_real_text_is_left_out(
     assert "could not be fetched, so this part is left out" in out.getvalue()
     assert "there is no network" in out.getvalue()
     _closing(on, summary, tmp_path, quick=False)
-    closing = out.getvalue().split("Four commands")[1]
+    closing = out.getvalue().split("Five commands")[1]
     commands = [line.split() for line in closing.split("\n") if line.startswith("  budgie")]
-    assert commands[0] == ["budgie", "train", "your.txt"]
-    assert len(commands) == 4
+    runs = [str(tmp_path / "demo-words"), str(tmp_path / "demo-translation")]
+    assert commands[0] == ["budgie", "explore", *runs]
+    assert commands[1] == ["budgie", "train", "your.txt"]
+    assert len(commands) == 5
+    assert "7007" not in closing  # nobody watches a log with a browser
     assert "demo-shakespeare" not in closing

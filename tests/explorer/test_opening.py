@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import subprocess
@@ -82,6 +83,19 @@ def test_the_demos_models_are_trained_where_they_are_not_there(
 )
 def test_where_a_browser_can_open(environment: dict[str, str], platform: str, there: bool) -> None:
     assert has_desktop(environment, platform) is there
+
+
+def test_the_demo_names_the_address_on_a_terminal(tmp_path: Path) -> None:
+    from budgerigar.experiments.demo import Summary, _next
+    from budgerigar.experiments.demo_screen import Screen
+    from budgerigar.explorer.server import PORT
+
+    screen = Screen(file=io.StringIO(), width=80)
+    for terminal in (True, False):
+        screen.animated = terminal
+        command, words = _next(screen, Summary(), Path("runs"), quick=True)[0]
+        assert command == "budgie explore"
+        assert (f"http://127.0.0.1:{PORT}/" in words) is terminal
 
 
 def test_mistakes_are_said_in_words(

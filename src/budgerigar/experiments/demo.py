@@ -17,9 +17,12 @@ from typing import Any
 from rich.text import Text
 
 from budgerigar import progress
+from budgerigar.experiments.demo_models import TRANSLATION, WORDS, WRITER
 from budgerigar.experiments.demo_runs import StoppedError
 from budgerigar.experiments.demo_screen import Screen, results_table
 
+PAGE = "http://127.0.0.1:7007/"
+"""where `budgie explore` puts it; the demo itself serves nothing, for it comes to an end"""
 OPENING = """
 Budgerigar trains language models on this machine and shows what goes on inside them.
 """
@@ -77,10 +80,10 @@ def demo(
     settings: dict[str, Any] = {} if threads is None else {"threads": threads}
     with _remarks_off():
         try:
-            word_game(screen, folder / "demo-words", settings, summary, started)
-            translation(screen, folder / "demo-translation", settings, summary)
+            word_game(screen, folder / WORDS, settings, summary, started)
+            translation(screen, folder / TRANSLATION, settings, summary)
             if not quick:
-                real_text(screen, folder / "demo-shakespeare", settings, summary)
+                real_text(screen, folder / WRITER, settings, summary)
         except StoppedError as stop:
             screen.say(f"Stopped, and saved. The next `budgie demo` goes on there. ({stop})")
             raise KeyboardInterrupt from None
@@ -109,7 +112,7 @@ def _remarks_off() -> Iterator[None]:
 
 
 def _closing(screen: Screen, summary: Summary, folder: Path, quick: bool) -> None:
-    """A table, the pictures, four commands to type next."""
+    """A table, the pictures, five commands to type next."""
     screen.heading("What you have seen")
     if summary.rows:
         screen.show(results_table([("", "result", "how"), *summary.rows]))
@@ -122,26 +125,36 @@ def _closing(screen: Screen, summary: Summary, folder: Path, quick: bool) -> Non
         for path in summary.pictures:
             screen.line(f"  {path}")
         screen.line("")
-    screen.line(Text("Four commands to type next", style="bold"))
-    words = folder / "demo-words"
-    look = f'budgie look {words} "Xuanyuan has a budgerigar ; it has green feathers ."'
+    screen.line(Text("Five commands to type next", style="bold"))
+    for command, what in _next(screen, summary, folder, quick):
+        screen.line(Text.assemble("  ", (command, "bold green")))
+        screen.line(Text(f"      {what}", style="dim"))
+
+
+def _next(screen: Screen, summary: Summary, folder: Path, quick: bool) -> list[tuple[str, str]]:
+    """(command, what it does): the page, one's own text, one's own sentences."""
+    words, translation = folder / WORDS, folder / TRANSLATION
+    runs = "" if folder == Path("runs") else f" {words} {translation}"
+    where = f"; it opens {PAGE}" if screen.animated else ""
     if summary.writer is not None:
         last = (f'budgie generate {summary.writer} "ROMEO:"', "let it write")
     elif quick:
         last = ("budgie demo", "the real text as well")
     else:
         last = (f'budgie generate {words} "Mei has a"', "let the word game's model tell a story")
-    for command, what in (
+    return [
+        (
+            f"budgie explore{runs}",
+            f"look inside these models in your browser, with sentences of your own{where}",
+        ),
         (
             "budgie train your.txt",
             "your own text: it makes a plan, trains ten minutes, says how it did",
         ),
-        (look, "any sentence: what each head looks at, in numbers"),
         (
-            f"budgie translate {folder / 'demo-translation'} 小梅有一只猫",
-            "translate another sentence",
+            f'budgie look {words} "Xuanyuan has a budgerigar ; it has green feathers ."',
+            "any sentence: what each head looks at, in numbers",
         ),
+        (f"budgie translate {translation} 小梅有一只猫", "translate another sentence"),
         last,
-    ):
-        screen.line(Text.assemble("  ", (command, "bold green")))
-        screen.line(Text(f"      {what}", style="dim"))
+    ]
