@@ -6,13 +6,25 @@ import { rowOf } from "./matrix.js";
 import { t } from "./i18n.js";
 
 const PER_ROW = 3; // arcs of a token at most
-const AROUND = 30; // tokens shown on either side of the chosen one, where a text is long
+const SHORT = 64; // tokens that are all shown; of a longer text only what the chosen token has to do with
+const AROUND = 14; // tokens before and after the chosen one
+const BESIDE = 2; // tokens before and after those that it looks at
 const GAP = 16;
 
+/** Which rows or columns are drawn: all of a short text, else neighbourhoods, in their order. */
+function drawn(count, centres) {
+  if (count <= SHORT) return Array.from({ length: count }, (_, at) => at);
+  const found = new Set();
+  for (const [centre, around] of centres) {
+    for (let at = Math.max(0, centre - around); at <= Math.min(count - 1, centre + around); at++) found.add(at);
+  }
+  return [...found].sort((a, b) => a - b);
+}
+
 /** The edges to draw: [{query, key, value}], the chosen query's last so that they lie on top. */
-export function strongest(matrix, chosen, least, from, to) {
+function strongest(matrix, chosen, least, rows) {
   const edges = [];
-  for (let query = from; query < Math.min(to, matrix.queries.length); query++) {
+  for (const query of rows) {
     for (const [key, value] of rowOf(matrix, query, query === chosen ? 8 : PER_ROW).strongest) {
       if (value >= least) edges.push({ query, key, value });
     }
@@ -20,16 +32,24 @@ export function strongest(matrix, chosen, least, from, to) {
   return edges.sort((a, b) => (a.query === chosen) - (b.query === chosen));
 }
 
-function placed(labels, from, to, measure) {
+/** Where each token stands; `gaps`: where tokens are left out. */
+function placed(labels, positions, measure) {
   const places = new Map();
+  const gaps = [];
   let x = 8;
-  for (let at = from; at < Math.min(to, labels.length); at++) {
+  positions.forEach((at, i) => {
+    if (i && at > positions[i - 1] + 1) {
+      gaps.push(x + 12);
+      x += 24;
+    }
     const wide = measure(shorten(labels[at], 14)) + GAP;
     places.set(at, { x: x + wide / 2, wide });
     x += wide;
-  }
-  return { places, wide: x + 8 };
+  });
+  return { places, gaps, wide: x + 8 };
 }
+
+const dots = ({ gaps }, y) => gaps.map((x) => svg("text", { x, y, "text-anchor": "middle", class: "arc-token" }, "…"));
 
 function tokensAt(labels, places, y, chosen, kind, pick) {
   return [...places].map(([at, { x }]) => svg("text", { x, y, "text-anchor": "middle", "dominant-baseline": "middle",
@@ -51,16 +71,18 @@ function curve(edge, from, to, layout) {
  * options: {chosen: query or null, least: smallest weight, pick(query)}.
  */
 export function arcs(matrix, { chosen = null, least = 0.05, pick = () => {}, name = "" }) {
-  const long = matrix.queries.length > 2 * AROUND + 4;
   const centre = chosen ?? matrix.queries.length - 1;
-  const from = long ? Math.max(0, Math.min(centre - AROUND, matrix.queries.length - 2 * AROUND)) : 0;
-  const to = long ? from + 2 * AROUND : matrix.queries.length;
+  const targets = rowOf(matrix, centre, 8).strongest.filter(([, value]) => value >= least).map(([key]) => [key, BESIDE]);
+  const near = [centre, AROUND];
+  const shownRows = drawn(matrix.queries.length, matrix.same ? [near, ...targets] : [near]);
+  const shownColumns = matrix.same ? shownRows : drawn(matrix.keys.length, targets);
+  const long = shownRows.length < matrix.queries.length || shownColumns.length < matrix.keys.length;
   const context = document.createElement("canvas").getContext("2d");
   context.font = `14px ${getComputedStyle(document.body).fontFamily}`;
   const measure = (label) => context.measureText(label).width;
-  const rows = placed(matrix.queries, from, to, measure);
-  const columns = matrix.same ? rows : placed(matrix.keys, 0, matrix.keys.length, measure);
-  const edges = strongest(matrix, chosen, least, from, to).filter(({ key }) => columns.places.has(key));
+  const rows = placed(matrix.queries, shownRows, measure);
+  const columns = matrix.same ? rows : placed(matrix.keys, shownColumns, measure);
+  const edges = strongest(matrix, chosen, least, shownRows).filter(({ key }) => columns.places.has(key));
   const reach = Math.max(60, ...edges.map((edge) => Math.abs(rows.places.get(edge.query).x - columns.places.get(edge.key).x)));
   const tall = matrix.same ? Math.min(170, 16 + reach * 0.42) + 10 : 130;
   const layout = matrix.same ? { same: true, top: tall } : { same: false, top: 34, bottom: tall };
@@ -73,14 +95,14 @@ export function arcs(matrix, { chosen = null, least = 0.05, pick = () => {}, nam
   const ends = edges.filter((edge) => edge.query === chosen).map((edge) =>
     svg("circle", { cx: columns.places.get(edge.key).x, cy: matrix.same ? layout.top : layout.bottom, r: 2 + 3 * edge.value, class: "arc-end" }));
   const texts = matrix.same
-    ? tokensAt(matrix.queries, rows.places, layout.top + 16, chosen, "q", pick)
-    : [...tokensAt(matrix.queries, rows.places, 20, chosen, "q", pick), ...tokensAt(matrix.keys, columns.places, layout.bottom + 16, null, "k", () => {})];
+    ? [...tokensAt(matrix.queries, rows.places, layout.top + 16, chosen, "q", pick), ...dots(rows, layout.top + 16)]
+    : [...dots(rows, 20), ...dots(columns, layout.bottom + 16), ...tokensAt(matrix.queries, rows.places, 20, chosen, "q", pick), ...tokensAt(matrix.keys, columns.places, layout.bottom + 16, null, "k", () => {})];
   const wide = Math.max(rows.wide, columns.wide);
   const high = (matrix.same ? layout.top : layout.bottom) + 32;
   const drawing = svg("svg", { width: wide, height: high, viewBox: `0 0 ${wide} ${high}`, "aria-hidden": "true", class: "arcs" }, ...paths, ...ends, ...texts);
   const scroll = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": name }, drawing);
   const middle = rows.places.get(centre)?.x ?? 0;
   requestAnimationFrame(() => (scroll.scrollLeft = middle - scroll.clientWidth / 2));
-  const words = long ? t("arcs.part", { from, to: to - 1 }) : null;
-  return h("div", {}, scroll, words ? h("p", { class: "soft" }, words) : null);
+  const note = long ? t("arcs.part") : null;
+  return h("div", {}, scroll, note ? h("p", { class: "soft" }, note) : null);
 }

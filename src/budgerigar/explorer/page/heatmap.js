@@ -11,7 +11,7 @@ import { VIRIDIS_TABLE, cssColour, cssParts, divergingTable } from "./colours.js
 import { button, h, number, onDemand, word } from "./dom.js";
 import { legend } from "./legend.js";
 import { cellImage, margins, paint, paintCursor } from "./heatmap_paint.js";
-import { arranged, largest, roundUp, rowOf, withoutFirst } from "./matrix.js";
+import { arranged, largest, roundUp, rowOf, rowSum, withoutFirst } from "./matrix.js";
 import { t } from "./i18n.js";
 
 const FONT = 13;
@@ -185,11 +185,10 @@ export class HeatMap {
     const at = query * matrix.keys.length + key;
     const reason = matrix.codes?.[at];
     const hidden = !reason && used.codes?.[at];
-    const { sum } = rowOf(matrix, query, 1);
     const figure = reason ? matrix.reasons[reason] : hidden ? t("map.hidden") : number(used.values[at], this.digits);
     const parts = [word(matrix.queries[query], { class: "word q" }), ` ${query} → `, word(matrix.keys[key], { class: "word k" }), ` ${key}: `,
       h("strong", {}, figure)];
-    if (!matrix.signed) parts.push(" · ", h("span", { class: "soft" }, t("map.sum", { sum: number(sum, this.digits) })));
+    if (!matrix.signed) parts.push(" · ", h("span", { class: "soft" }, t("map.sum", { sum: number(rowSum(matrix, query), this.digits) })));
     return parts;
   }
 

@@ -162,7 +162,11 @@ class Page {
     const root = h("div", { class: `view view-${view.id}` });
     const body = h("div", { class: "view-body" });
     root.append(h("h1", {}, t(view.titleKey)), h("p", { class: "lead" }, t(view.leadKey)), body);
+    const inside = this.main.contains(document.activeElement);
     this.main.replaceChildren(root);
+    if (inside) this.main.focus({ preventScroll: true }); // what had the focus is gone
+    if (this.shown !== view.id) scrollTo({ top: Math.min(scrollY, this.form.offsetTop) });
+    this.shown = view.id;
     this.menu.refresh(view.id);
     this.toggleBar();
     this.update = null;

@@ -1,7 +1,7 @@
 // A matrix as it is shown: hidden first token, transposed, scaled. Pure functions, no drawing.
 //
 // A matrix = {queries, keys: labels; values: Float32Array (queries x keys); codes: Uint8Array or null (0
-// visible, else why not: reasons[code]); reasons: words; queryAxis, keyAxis: words; signed; within}.
+// visible, else why not: reasons[code]); reasons: words; sums: exact sums of the rows, where known; queryAxis, keyAxis: words; signed; within}.
 
 /** The code of cells that the reader hid, beside the model's own masks. */
 export const HIDDEN = 255;
@@ -82,17 +82,24 @@ export function ticks(top, scale, signed) {
   return parts[scale].map((part) => [share(part, 1, scale), part * top]);
 }
 
+/** The sum of a row over its visible keys: the exact one where the answer had it. */
+export function rowSum(matrix, query) {
+  if (matrix.sums) return matrix.sums[query];
+  const wide = matrix.keys.length;
+  let sum = 0;
+  for (let at = query * wide; at < (query + 1) * wide; at++) if (!matrix.codes?.[at]) sum += matrix.values[at];
+  return sum;
+}
+
 /** The row of a query: its sum over visible keys and its strongest keys [[key, value], …]. */
 export function rowOf(matrix, query, most = 3) {
   const wide = matrix.keys.length;
   const values = matrix.values.subarray(query * wide, (query + 1) * wide);
-  let sum = 0;
   const order = [];
   values.forEach((value, key) => {
     if (matrix.codes && matrix.codes[query * wide + key]) return;
-    sum += value;
     order.push([key, value]);
   });
   order.sort((a, b) => Math.abs(b[1]) - Math.abs(a[1]));
-  return { sum, strongest: order.slice(0, most) };
+  return { sum: rowSum(matrix, query), strongest: order.slice(0, most) };
 }

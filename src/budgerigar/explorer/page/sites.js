@@ -65,7 +65,7 @@ export function matrixOf(app, payload) {
   return {
     queries: spelling(app, payload.queries).labels, keys: spelling(app, payload.keys).labels,
     values: payload.weights.data, codes: payload.mask && payload.mask.data.some(Boolean) ? payload.mask.data : null,
-    within: payload.weights.within, reasons: reasons(app), queryAxis: words.rows, keyAxis: words.columns,
+    within: payload.weights.within, sums: payload.row_sums.data, reasons: reasons(app), queryAxis: words.rows, keyAxis: words.columns,
     signed: false, same: payload.queries === payload.keys,
   };
 }

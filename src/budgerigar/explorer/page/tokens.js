@@ -31,6 +31,15 @@ function tokenButton(tokens, at, joined, pick) {
   column, h("bdi", { class: "text" }, ...labelNodes(own(tokens.labels[at], joined))));
 }
 
+/** Scroll a long strip (never the page) so that a token is inside it. */
+function reveal(strip, chosen) {
+  if (!chosen || strip.scrollHeight <= strip.clientHeight + 1) return;
+  const box = strip.getBoundingClientRect();
+  const place = chosen.getBoundingClientRect();
+  if (place.top < box.top) strip.scrollTop -= box.top - place.top;
+  else if (place.bottom > box.bottom) strip.scrollTop += place.bottom - box.bottom;
+}
+
 /**
  * A strip. tokens: {labels, groups: [{start, length, text}] (characters of several tokens), nats (first one
  * NaN; left out: no columns), top: nats of a full column}. pick(position, event): a token was chosen.
@@ -52,13 +61,20 @@ export function tokenStrip(tokens, name, pick) {
   const strip = h("div", { class: `strip${tokens.nats ? " surprised" : ""}`, role: "group", "aria-label": name }, ...children);
   const buttons = [...strip.querySelectorAll("button")];
   roving(strip, "button");
-  strip.choose = ({ query = null, key = null }) => buttons.forEach((each, at) => {
-    const roles = [at === query ? "query" : null, at === key ? "key" : null].filter(Boolean);
+  let marked = new Set();
+  const mark = (at, query, key) => {
+    const each = buttons[at];
+    const roles = [at === query ? t("token.query") : null, at === key ? t("token.key") : null].filter(Boolean);
     each.classList.toggle("query", at === query);
     each.classList.toggle("key", at === key);
     each.setAttribute("aria-pressed", String(roles.length > 0));
-    const role = roles.map((each) => t(each === "query" ? "token.query" : "token.key")).join(", ");
-    each.setAttribute("aria-label", [each.title, role].filter(Boolean).join(", "));
-  });
+    each.setAttribute("aria-label", [each.title, ...roles].join(", "));
+  };
+  strip.choose = ({ query = null, key = null }) => {
+    const now = new Set([query, key].filter((at) => at !== null && at < buttons.length));
+    for (const at of new Set([...marked, ...now])) mark(at, query, key);
+    marked = now;
+    reveal(strip, buttons[query ?? key]);
+  };
   return strip;
 }

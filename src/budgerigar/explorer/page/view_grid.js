@@ -24,7 +24,13 @@ function headsOf(layer) {
   }));
 }
 
+/** Drawn once per scale; the page moves the same canvas when heads are sorted anew. */
 function thumbnail(head, scale) {
+  if (head.drawn !== scale) Object.assign(head, { drawn: scale, canvas: drawThumbnail(head, scale) });
+  return head.canvas;
+}
+
+function drawThumbnail(head, scale) {
   const image = new ImageData(head.wide, head.high);
   for (let i = 0; i < head.weights.length; i++) {
     if (head.mask[i]) continue;
@@ -84,7 +90,7 @@ function arrange(app, site, heads, place) {
   else groups.set(null, [...heads].sort(ORDERS[order] ?? ORDERS.entropy));
   const parts = [...groups].map(([layer, members]) => h("div", { class: layer === null ? "grid-group mixed" : "grid-group" },
     layer === null ? null : h("h3", {}, t("grid.layer", { layer })), h("div", { class: "tiles" }, ...members.map((head) => tile(app, site, head)))));
-  place.replaceChildren(h("div", { class: "grid", role: "group", "aria-label": t("view.grid") }, ...parts), twin(app, site, heads));
+  place.replaceChildren(h("div", { class: site.heads > 8 ? "grid small" : "grid", role: "group", "aria-label": t("view.grid") }, ...parts), twin(app, site, heads));
   const first = place.querySelector(".tiles");
   const columns = () => Math.max(1, Math.floor((first.clientWidth + 12) / (first.querySelector(".tile").offsetWidth + 12)));
   roving(place.querySelector(".grid"), ".tile", columns);

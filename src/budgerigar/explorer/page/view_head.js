@@ -115,7 +115,13 @@ class Head {
     }, this.rowShown ? PAUSE : 0);
   }
 
+  /** Soon, for a key that repeats must not wait for them. */
   drawArcs() {
+    clearTimeout(this.later);
+    this.later = setTimeout(() => this.drawArcsNow(), this.arcs.firstChild ? PAUSE : 0);
+  }
+
+  drawArcsNow() {
     const { query } = chosen(this.app);
     this.arcs.replaceChildren(arcs(this.matrix, { chosen: query ?? this.matrix.queries.length - 1, least: this.least, name: t("arcs.title"), pick: (at) => this.app.select({ query: at }) }));
   }
