@@ -527,6 +527,12 @@ def test_a_taken_port(monkeypatch: pytest.MonkeyPatch) -> None:
             bind("localhost", wrong)
 
 
+def test_answers_wait_for_no_acknowledgement() -> None:
+    """asyncio sets TCP_NODELAY only on sockets whose protocol is named."""
+    with bind("127.0.0.1", 0) as listening:
+        assert listening.proto == socket.IPPROTO_TCP
+
+
 def test_the_address_is_that_of_the_socket() -> None:
     with bind("localhost", 0) as listening:
         port = listening.getsockname()[1]
