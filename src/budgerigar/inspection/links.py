@@ -184,16 +184,17 @@ def same_distance(
     The pair is slid along the diagonal by every shift but 0; places where a cell is masked or off
     the matrix do not count.
     """
-    total, pairs = 0.0, 0
     lowest = -min(min(rows), min(columns))
     highest = min(weights.shape[0] - 1 - max(rows), weights.shape[1] - 1 - max(columns))
-    wanted = int(visible[np.ix_(rows, columns)].sum())
-    for shift in range(lowest, highest + 1):
-        place = np.ix_([r + shift for r in rows], [c + shift for c in columns])
-        if shift and int(visible[place].sum()) == wanted:
-            total += float(weights[place].sum(axis=1).mean())
-            pairs += 1
-    return (total / pairs if pairs else None), pairs
+    shifts = np.arange(lowest, highest + 1)
+    place = (  # (rows, columns, shifts)
+        np.asarray(rows)[:, None, None] + shifts,
+        np.asarray(columns)[None, :, None] + shifts,
+    )
+    seen = visible[place].sum(axis=(0, 1))
+    alike = (shifts != 0) & (seen == seen[-lowest])  # as many visible cells as where it stands
+    elsewhere = weights[place].sum(axis=1, dtype=np.float64).mean(axis=0)[alike]
+    return (float(elsewhere.mean()) if len(elsewhere) else None), len(elsewhere)
 
 
 def untrained_copy(trace: Trace, seed: int = 0) -> Trace:

@@ -10,13 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from budgerigar.errors import UserError
 from budgerigar.inspection.attribution import attribute_by_key, attribute_logit
 from budgerigar.inspection.block import block_at, without_residual
 from budgerigar.inspection.lens import lens_logits, logit_lens
 from budgerigar.inspection.pair_traces import PairTrace
-from budgerigar.inspection.paths import path_of
-from budgerigar.inspection.stream import ending_stream, position_of, row_labels
+from budgerigar.inspection.paths import frozen_scales, path_of
+from budgerigar.inspection.stream import (
+    ending_stream,
+    one_token,
+    position_of,
+    row_labels,
+    rows_are_about_next,
+)
 from budgerigar.inspection.traces import Trace
 from budgerigar.inspection.views.look import Look
 from budgerigar.inspection.views.params import Param
@@ -86,7 +91,7 @@ def attribution(
     """
     trace, names = look.trace, Names(look.tokenizer)
     place = _place(look, position)
-    one, other = (None if t is None else token_of(look, t) for t in (token, against))
+    one, other = (_token_of(look, t) for t in (token, against))
     path = path_of(trace, place)
     found = attribute_logit(trace, place, one, other, path)
     origins = [part.origin for part in found.parts]
@@ -116,18 +121,6 @@ def attribution(
         "likeliest": likeliest,
         "words": names.words,
     }
-
-
-def frozen_scales(config: Any) -> list[str]:
-    """Which scales an attribution holds as they were, in words."""
-    found = ["embedding norm"] if config.embedding_norm else []
-    if config.norm_place != "pre":
-        found.append(f"{config.norm_place} norms")
-    if config.has_final_norm:
-        found.append("final norm")
-    if config.head_transform:
-        found += ["output transform's activation", "output transform's norm"]
-    return found + (["soft-cap"] if config.logit_softcap is not None else [])
 
 
 def _by_key(trace: Trace, head: str, kind: str, found: Any, path: Any) -> dict[str, Any]:
@@ -228,18 +221,6 @@ def _without(
 # -- what they share -----------------------------------------------------------------------------------
 
 
-def token_of(look: Look, token: int | str) -> int:
-    """An id, or the id of a text that is one token (with or without a blank before it)."""
-    if isinstance(token, int):
-        return token
-    for text in (token, f" {token}"):
-        ids = list(look.tokenizer.encode(text))
-        if len(ids) == 1:
-            return int(ids[0])
-    pieces = len(look.tokenizer.encode(token))
-    raise UserError(f"{token!r} is {pieces} tokens to this model; name one token, or give its id")
-
-
 def _check_token(value: Any) -> int | str | None:
     if isinstance(value, bool) or not isinstance(value, int | str):
         return None
@@ -254,13 +235,16 @@ TOKEN = Param(_check_token, "a token's id, or its text", None)
 """A token of the vocabulary; may be left out."""
 
 
+def _token_of(look: Look, token: int | str | None) -> int | None:
+    return one_token(look.tokenizer, token) if isinstance(token, str) else token
+
+
 def _columns(look: Look) -> dict[str, str]:
     """Which spelling names the rows of logits, and what these are about."""
     pair = isinstance(look.trace, PairTrace)
-    about_next = not pair and look.kind != "encoder"
     return {
         "side": "predicted" if pair else "read",
-        "predicts": "next" if about_next else "this",
+        "predicts": "next" if rows_are_about_next(look.trace) else "this",
     }
 
 

@@ -130,17 +130,19 @@ def _expected(logits: Tensor, targets: list[int], top: int) -> dict[str, np.ndar
     for at in range(0, max(len(targets), 1), rows):
         wanted = torch.tensor(targets[at : at + rows], device=logits.device, dtype=torch.long)
         some = logits[at : at + rows]
-        log_p = torch.log_softmax(some.double(), dim=-1)
-        own = log_p.gather(1, wanted[:, None])
-        chances = log_p.exp()
-        best = log_p.topk(k, dim=-1)
+        lead = some.max(dim=-1, keepdim=True).values.double()
+        below = some.double() - lead
+        shares = below.exp()
+        total = shares.sum(-1)
+        nats = total.log() - below.gather(1, wanted[:, None])[:, 0]
+        best = some.topk(k, dim=-1).indices
         numbers = {
-            "nats": -own[:, 0],
-            "p": own[:, 0].exp(),
+            "nats": nats,
+            "p": (-nats).exp(),
             "rank": ranks_of(some, wanted),
-            "entropy": -(chances * log_p.nan_to_num(neginf=0.0)).sum(-1),
-            "top_ids": best.indices,
-            "top_p": best.values.exp(),
+            "entropy": total.log() - (shares * below.nan_to_num(neginf=0.0)).sum(-1) / total,
+            "top_ids": best,
+            "top_p": shares.gather(1, best) / total[:, None],
         }
         for name, number in numbers.items():
             parts[name].append(number.cpu().numpy())
