@@ -357,6 +357,15 @@ def test_a_length_that_is_a_lie(served: Served) -> None:
     assert served.raw(both.encode()).startswith(b"HTTP/1.1 400")
 
 
+def test_a_body_that_never_ends(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("budgerigar.explorer.asking._SECONDS", 0.1)
+    head = f"POST /api/ask HTTP/1.1\r\nHost: {served.host}\r\ncontent-type: application/json\r\n"
+    with socket.create_connection(("127.0.0.1", served.port), timeout=10) as connection:
+        connection.sendall(f"{head}transfer-encoding: chunked\r\n\r\n1\r\n{{\r\n".encode())
+        assert connection.recv(65536).startswith(b"HTTP/1.1 408")
+    assert len(served.said) == 1
+
+
 @pytest.mark.parametrize(
     "path",
     [

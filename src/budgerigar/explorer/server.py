@@ -137,18 +137,10 @@ def bind(host: str, port: int | None) -> socket.socket:
             f"the page is served to this machine alone, so the host is one of {', '.join(HOSTS)}, "
             f"not {host!r}. From another machine: ssh -L {port or PORT}:127.0.0.1:{port or PORT}"
         )
-    family = socket.AF_INET6 if host == "::1" else socket.AF_INET
     for number in (PORT, 0) if port is None else (port,):
-        # told that it is TCP, asyncio sends each answer at once; else one takes 40 ms more
-        listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
-            if os.name == "posix":  # elsewhere this would let two servers share the port
-                listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listening.bind(("::1" if host == "::1" else "127.0.0.1", number))
-            listening.listen(128)
-            return listening
+            return _listen(host, number)
         except (OSError, OverflowError) as error:
-            listening.close()
             if number in (port, 0):
                 reason = getattr(error, "strerror", None) or str(error)
                 raise UserError(
@@ -156,6 +148,21 @@ def bind(host: str, port: int | None) -> socket.socket:
                     "--port 0 for any that is free"
                 ) from None
     raise AssertionError("the last port that is tried ends the loop")
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if host == "::1" else socket.AF_INET
+    # told that it is TCP, asyncio sends each answer at once; else one takes 40 ms more
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        if os.name == "posix":  # elsewhere this would let two servers share the port
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(("::1" if host == "::1" else "127.0.0.1", port))
+        listening.listen(128)
+    except BaseException:
+        listening.close()
+        raise
+    return listening
 
 
 def address(host: str, listening: socket.socket) -> str:
