@@ -87,7 +87,7 @@ def evaluate(
     `counts > 0`); the others are counted apart. `watch`: called with the losses, block by block.
     Mode (training or not) and random generators are left as they were.
     """
-    n_targets = store.n_tokens - 1
+    n_targets = store.n_targets
     if n_targets < 1:
         raise UserError(
             f"this text has {store.n_tokens} tokens: the first one is given, so at least 2 are "

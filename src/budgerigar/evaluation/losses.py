@@ -59,6 +59,27 @@ def losses(
     ranks: bool = False,
 ) -> Iterator[LossBlock]:
     """Blocks that together hold every target of `store` once, in order."""
+    found = _losses(network, store, context_length, batch_size, streaming, device, forward, ranks)
+    return (_targets_only(block, store) for block in found) if store.start_ids else found
+
+
+def _targets_only(block: LossBlock, store: TokenStore) -> LossBlock:
+    """Without what only opens a document."""
+    kept = ~store.only_open(block.targets)
+    ranks = None if block.ranks is None else block.ranks[kept]
+    return LossBlock(block.targets[kept], block.nats[kept], block.correct[kept], ranks)
+
+
+def _losses(
+    network: NextTokenModel,
+    store: TokenStore,
+    context_length: int,
+    batch_size: int,
+    streaming: bool,
+    device: torch.device | str | None,
+    forward: Forward | None,
+    ranks: bool,
+) -> Iterator[LossBlock]:
     if getattr(network.config, "assembly", None) == "encoder-only":
         raise UserError(
             "an encoder-only model sees the tokens that it would have to predict, so it has no loss "
@@ -86,7 +107,7 @@ def _by_lookup(
         stop = min(begin + NGRAM_TOKENS_AT_ONCE, store.n_tokens)
         first = max(0, begin - overlap)
         tokens = np.asarray(store.tokens[first:stop], dtype=np.int64)
-        usable = usable_context(tokens, store.end_id)[:-1]
+        usable = usable_context(tokens, store.opens_id)[:-1]
         if not streaming:
             places = np.arange(first, stop, dtype=np.int64)
             usable = np.minimum(usable, (places - 1) % context_length + 1)

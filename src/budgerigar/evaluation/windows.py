@@ -38,7 +38,7 @@ def segments(
     n_inputs = store.n_tokens - 1
     opens = np.zeros(0, dtype=np.int64)
     if store.end_id is not None:
-        opens = np.flatnonzero(np.asarray(store.tokens[:n_inputs]) == store.end_id)
+        opens = np.flatnonzero(np.asarray(store.tokens[:n_inputs]) == store.opens_id)
     found: list[tuple[int, int, int]] = []
     for begin, scored, stop in _windows(n_inputs, context_length, overlapping):
         inside = opens[np.searchsorted(opens, begin, "right") : np.searchsorted(opens, stop)]

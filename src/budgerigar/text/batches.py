@@ -2,7 +2,8 @@
 
 B batch, T positions. A window of T inputs has as targets the same tokens one place on. With
 documents, `document_ids` say which inputs belong together (attention does not cross documents)
-and `positions` count from each document's `<end>`.
+and `positions` count from what opens each document: the `<end>` before it, or an imported
+tokenizer's `<s>`, which is never a target.
 """
 
 from __future__ import annotations
@@ -154,9 +155,11 @@ def gather_windows(store: TokenStore, starts: np.ndarray, length: int) -> Batch:
     if padded:
         tokens = np.where(beyond[:, :-1], 0, tokens)
         targets = np.where(beyond[:, 1:], NOT_SCORED, targets)
+    if store.start_ids:
+        targets = np.where(store.only_open(targets), NOT_SCORED, targets)
     if store.end_id is None:
         return Batch(_tensor(tokens), _tensor(targets), None, None)
-    documents, positions = _documents(tokens == store.end_id)
+    documents, positions = _documents(tokens == store.opens_id)
     return Batch(_tensor(tokens), _tensor(targets), _tensor(documents), _tensor(positions))
 
 

@@ -20,7 +20,7 @@ from budgerigar.text.cache import building, cache_folder
 from budgerigar.text.holdout import Holdout
 from budgerigar.text.plan import Plan, digest, expand, hash_files, how_to_split
 from budgerigar.text.sampling import Sample, draw_sample
-from budgerigar.text.store import StoreWriter, TokenStore, store_from_documents
+from budgerigar.text.store import StoreWriter, TokenStore, end_id_of, start_ids_of, store_from_documents
 from budgerigar.text.tokenizers import (
     SAMPLE_BYTES,
     Tokenizer,
@@ -88,7 +88,7 @@ def prepare(
     train = TokenStore.open(stores / "train.tokens")
     held_out = train if about["shared"] else TokenStore.open(stores / "validation.tokens")
     if given:
-        note = _as_given(given, train)
+        note = _as_given(given, train) + _opening_words(given, plan.with_documents)
     found = f"; {about['n_documents']:,} of them" if plan.with_documents else ""
     notes = [plan.describe_text(), f"documents: {how}, {why}{found}", note, about["note"]]
     return Corpus(
@@ -125,13 +125,13 @@ def prepare_documents(
         check_kind(str(tokenizer))
         sample = draw_sample(train, SAMPLE_BYTES, seed)
         trained, note = _train(sample, str(tokenizer), vocab_size, True, specials)
-    elif given.end_id is None:
+    elif end_id_of(given) is None:
         raise UserError("the given tokenizer has no <end>, which documents need.")
     else:
         trained = given
     stores = [store_from_documents(texts, trained) for texts in (train, validation)]
     if given:
-        note = _as_given(given, stores[0])
+        note = _as_given(given, stores[0]) + _opening_words(given, True)
     text_hash = digest([hashlib.sha256(text.encode()).hexdigest() for text in train + validation])
     return Corpus(
         stores[0],
@@ -159,6 +159,17 @@ def _as_given(given: Tokenizer, train: TokenStore) -> str:
         return note
     how = "characters that it lacks are written byte by byte; " if given.kind == "character" else ""
     return f"{note}; {100 * new:.2g} % of the tokens are new to it ({how}they are learnt from here)"
+
+
+def _opening_words(given: Tokenizer, with_documents: bool) -> str:
+    """What its authors put before a text, in words."""
+    start = start_ids_of(given)
+    if not start:
+        return ""
+    names = {number: name for name, number in given.special_ids.items()}
+    shown = " ".join(names.get(number, str(number)) for number in start)
+    where = "each document" if with_documents else "the text"
+    return f"; {shown} stands before {where}, as its authors have it, and is not predicted"
 
 
 def _tokenizer(
@@ -198,7 +209,11 @@ class _TooShortError(Exception):
 
 def _stores(plan: Plan, cache: Path, tokenizer: Tokenizer) -> Path:
     """The folder of both token stores, written unless it is there. Its name is their key."""
-    folder = cache / "tokens" / plan.key("tokens", tokenizer.fingerprint)
+    opening = start_ids_of(
+        tokenizer
+    )  # of an imported one: its fingerprint is that of its ids alone
+    more = [opening] if opening else []
+    folder = cache / "tokens" / plan.key("tokens", tokenizer.fingerprint, *more)
     if folder.is_dir():
         return folder
     try:

@@ -16,6 +16,7 @@ from budgerigar.text.documents import HOWS, Piece, read_documents
 from budgerigar.text.holdout import Contents, Holdout, hold_out, route, survey
 from budgerigar.text.proposing import explain_split
 from budgerigar.text.reading import detect_encoding
+from budgerigar.text.store import end_id_of
 from budgerigar.text.tokenizer import Tokenizer
 
 _FORMAT = 1  # of what is cached: a change makes everything anew
@@ -56,13 +57,13 @@ def how_to_split(
             raise UserError(
                 f"--documents {documents}: no such way. Choose auto or one of {choices}."
             )
-        if documents != "none" and tokenizer is not None and tokenizer.end_id is None:
+        if documents != "none" and tokenizer is not None and end_id_of(tokenizer) is None:
             raise UserError(
                 f"--documents {documents} needs a tokenizer with <end>, and the given one has none. "
                 "Use --documents none."
             )
         return documents, "as asked"
-    if tokenizer is not None and tokenizer.end_id is None:
+    if tokenizer is not None and end_id_of(tokenizer) is None:
         return "none", "because the given tokenizer has no <end>"
     if all(path.suffix.lower() in _RECORD_FILES for path in paths):
         return "json-lines", "by the name of the file"

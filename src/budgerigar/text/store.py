@@ -2,6 +2,10 @@
 
 With documents the ids are `<end> document <end> document <end>`: an `<end>` as input opens the
 next document, as target it closes the one before. Without documents they are the plain stream.
+
+Where the authors of an imported tokenizer open a text with a token of its own (Llama's `<s>`, BERT's
+`[CLS]`), it stands before each document: `<s> document </s> <s> document </s> <s>`; before a plain
+stream once. It is read and never a target: nobody has to predict that a text begins.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +32,7 @@ class TokenStore:
     tokens: (n_tokens,) uint16 or uint32, read-only. n_bytes, n_characters: of the split's
     LF-normalised text, with what separates documents. end_id: id of `<end>`; None: no documents.
     counts: (V,) int64, how often each id occurs. path: the file, or None if held in memory.
+    start_ids: what opens each document where `<end>` does not.
     """
 
     tokens: np.ndarray
@@ -35,10 +41,25 @@ class TokenStore:
     end_id: int | None
     counts: np.ndarray
     path: Path | None = None
+    start_ids: tuple[int, ...] = ()
 
     @property
     def n_tokens(self) -> int:
         return len(self.tokens)
+
+    @property
+    def opens_id(self) -> int | None:
+        """The id that opens a document as input; None: there are no documents."""
+        return self.start_ids[0] if self.start_ids and self.end_id is not None else self.end_id
+
+    @property
+    def n_targets(self) -> int:
+        """Tokens that are predicted: all but the first and those that only open a document."""
+        return max(0, self.n_tokens - 1 - int(self.only_open(np.asarray(self.tokens[1:])).sum()))
+
+    def only_open(self, tokens: np.ndarray) -> np.ndarray:
+        """Which of `tokens` open a document without ending one: they are never targets."""
+        return np.isin(tokens, self.start_ids) if self.start_ids else np.zeros(tokens.shape, bool)
 
     @classmethod
     def open(cls, path: Path) -> TokenStore:
@@ -58,7 +79,28 @@ class TokenStore:
             about["end_id"],
             counts,
             path,
+            tuple(about.get("start_ids", ())),
         )
+
+
+def opens_texts(store: Any) -> bool:
+    """Whether something stands before a text: `<end>` before documents, or what its authors put."""
+    return store.end_id is not None or bool(getattr(store, "start_ids", ()))
+
+
+def end_id_of(tokenizer: Tokenizer) -> int | None:
+    """What ends a document: `<end>`, or what the authors put after every text (BERT's `[SEP]`)."""
+    return tokenizer.end_id if tokenizer.end_id is not None else _last(tokenizer.closing_ids)
+
+
+def _last(ids: tuple[int, ...]) -> int | None:
+    return ids[-1] if ids else None
+
+
+def start_ids_of(tokenizer: Tokenizer) -> tuple[int, ...]:
+    """What opens a text of this tokenizer, where that is not what ends one."""
+    start = tuple(tokenizer.start_ids)
+    return () if end_id_of(tokenizer) in start else start
 
 
 class StoreWriter:
@@ -66,7 +108,7 @@ class StoreWriter:
 
     def __init__(self, path: Path, tokenizer: Tokenizer, with_documents: bool) -> None:
         self._path, self._tokenizer = path, tokenizer
-        self._end_id = tokenizer.end_id if with_documents else None
+        self._end_id = end_id_of(tokenizer) if with_documents else None
         assert not with_documents or self._end_id is not None
         self._file = open(path, "wb")  # noqa: SIM115 (closed by `close`)
         self._texts: list[str] = []  # each ends at a safe place
@@ -75,8 +117,9 @@ class StoreWriter:
         self._waiting = 0  # characters
         self.n_bytes = self.n_characters = self.n_tokens = self.n_documents = 0
         self._counts = np.zeros(tokenizer.vocab_size, dtype=np.int64)
-        if self._end_id is not None:
-            self._write(np.array([self._end_id], dtype=tokenizer.id_type))
+        self._start_ids = start_ids_of(tokenizer)
+        first = self._start_ids or (() if self._end_id is None else (self._end_id,))
+        self._write(np.array(first, dtype=tokenizer.id_type))
 
     def add(self, piece: Piece) -> None:
         """Take the next piece of the split."""
@@ -107,6 +150,7 @@ class StoreWriter:
             "n_characters": self.n_characters,
             "end_id": self._end_id,
             "n_tokens": self.n_tokens,
+            "start_ids": self._start_ids,
         }
         self._path.with_suffix(".json").write_text(json.dumps(about), encoding="utf-8")
         np.save(self._path.with_suffix(".npy"), self._counts, allow_pickle=False)
@@ -124,7 +168,8 @@ class StoreWriter:
     def _flush(self) -> None:
         ids, lengths = self._tokenizer.encode_many(self._texts)
         if self._end_id is not None:
-            ids = np.insert(ids, np.cumsum(lengths)[np.array(self._ends, dtype=bool)], self._end_id)
+            places = np.cumsum(lengths)[np.array(self._ends, dtype=bool)]
+            ids = _insert(ids, places, (self._end_id, *self._start_ids))
         self._write(ids)
         self._texts, self._ends, self._waiting = [], [], 0
 
@@ -138,15 +183,24 @@ def store_from_documents(texts: Iterable[str], tokenizer: Tokenizer) -> TokenSto
     """A store in memory of documents that are at hand. n_bytes and n_characters are theirs alone:
     nothing lies between them."""
     documents = list(texts)
-    assert tokenizer.end_id is not None
+    end_id = end_id_of(tokenizer)
+    assert end_id is not None
     ids, lengths = tokenizer.encode_many(documents)
-    places = np.concatenate([[0], np.cumsum(lengths)])
-    tokens = np.insert(ids, places, tokenizer.end_id)
+    start = start_ids_of(tokenizer)
+    tokens = _insert(ids, np.cumsum(lengths), (end_id, *start))
+    tokens = _insert(tokens, np.zeros(1, dtype=np.int64), start or (end_id,))
     tokens.setflags(write=False)
     return TokenStore(
         tokens,
         sum(len(text.encode()) for text in documents),
         sum(map(len, documents)),
-        tokenizer.end_id,
+        end_id,
         np.bincount(tokens, minlength=tokenizer.vocab_size),
+        start_ids=start,
     )
+
+
+def _insert(ids: np.ndarray, places: np.ndarray, between: tuple[int, ...]) -> np.ndarray:
+    """`ids` with all of `between` in front of each of `places`."""
+    new = np.tile(np.array(between, dtype=ids.dtype), len(places))
+    return np.insert(ids, np.repeat(places, len(between)), new)

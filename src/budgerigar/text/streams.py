@@ -115,7 +115,7 @@ class StreamBatches:
         positions = torch.where(reset, index, index + before)
         if self._store.end_id is None:
             return positions
-        opens = tokens == self._store.end_id
+        opens = tokens == self._store.opens_id
         begun = torch.where(opens, index, -1).cummax(1).values
         return torch.where(begun >= 0, index - begun, positions)
 

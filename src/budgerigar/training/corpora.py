@@ -141,12 +141,14 @@ def describe_corpus(
     corpus: Any, given: Given, reads_pairs: bool = False, objective: str | None = None
 ) -> dict[str, Any]:
     """What config.json keeps of a corpus: enough to find it again and to notice a change."""
+    from budgerigar.text.store import opens_texts
+
     end_id = corpus.train.end_id
     described = {
         **({"objective": objective} if objective in (*FILL_IN, CLASSIFICATION) else {}),
         "documents": corpus.documents,
         "n_documents": corpus.n_documents,
-        "starts_documents": end_id is not None,
+        "starts_documents": opens_texts(corpus.train),
         "end_id": end_id,
         **given.described(),
         "sources": list(corpus.sources),

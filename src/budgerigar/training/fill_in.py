@@ -178,7 +178,9 @@ def fill_in_sampler(recipe: Recipe, corpus: Any) -> Callable[[nn.Module, int], W
     """`(network, step) -> pieces of held-out text with a gap each, and how it is filled`."""
     if recipe.training.sample_every == 0:
         return None
-    starts = corpus.train.end_id is not None
+    from budgerigar.text.store import opens_texts
+
+    starts = opens_texts(corpus.train)
 
     def run(network: nn.Module, step: int) -> Written:
         from budgerigar.generation.fill import fill_text

@@ -123,8 +123,9 @@ def _sampler(recipe: Recipe, corpus: Any) -> Callable[[nn.Module, int], str] | N
         return None
     from budgerigar.generation.options import SamplingOptions
     from budgerigar.generation.streaming import generate_texts
+    from budgerigar.text.store import opens_texts
 
-    starts = corpus.train.end_id is not None
+    starts = opens_texts(corpus.train)
 
     def run(network: nn.Module, step: int) -> str:
         options = SamplingOptions(

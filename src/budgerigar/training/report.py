@@ -233,7 +233,10 @@ def _heat_map(
     from budgerigar.inspection.html import frame
     from budgerigar.inspection.traces import trace
 
-    start = config["text"].get("end_id") if config["text"].get("starts_documents") else None
+    usual = config["text"].get("end_id")
+    start = (
+        next(iter(tokenizer.start_ids), usual) if config["text"].get("starts_documents") else None
+    )
     most = min(40, network.context_length - 1)
     ids = tokenizer.encode(texts[-1])[:most]
     if len(ids) < 2:
