@@ -20,7 +20,13 @@ from budgerigar.text.cache import building, cache_folder
 from budgerigar.text.holdout import Holdout
 from budgerigar.text.plan import Plan, digest, expand, hash_files, how_to_split
 from budgerigar.text.sampling import Sample, draw_sample
-from budgerigar.text.store import StoreWriter, TokenStore, end_id_of, start_ids_of, store_from_documents
+from budgerigar.text.store import (
+    StoreWriter,
+    TokenStore,
+    end_id_of,
+    start_ids_of,
+    store_from_documents,
+)
 from budgerigar.text.tokenizers import (
     SAMPLE_BYTES,
     Tokenizer,
