@@ -13,6 +13,7 @@ from toy import STORY, chinese, english, network, one_text, recurrent, words
 from budgerigar.errors import UserError
 from budgerigar.inspection import attribute_by_key, attribute_logit, edited_network, path_of, trace
 from budgerigar.inspection.attribution import output_directions
+from budgerigar.inspection.lens_text import attribution_text, naming
 from budgerigar.inspection.pair_traces import trace_pair
 from budgerigar.layers.packed_linear import PackedEmbedding, PackedLinear, PackedMatrix
 from budgerigar.models.modes import without_source
@@ -225,3 +226,23 @@ def test_what_cannot_be_taken_apart() -> None:
         attribute_logit(seen, 99)
     with pytest.raises(UserError, match="token id 999"):
         attribute_logit(seen, 0, 999)
+
+
+def test_as_a_table() -> None:
+    found = attribute_logit(traced("pre"), 5, 3, against=4)
+    page = attribution_text(
+        found, "young", naming(words()), ["final norm"], about_next=True, top=2
+    ).splitlines()
+    name = naming(words())
+    assert page[0].startswith(
+        f"logit of “{name(3)}” minus that of “{name(4)}” after “young” (position 5): "
+    )
+    at = next(i for i, line in enumerate(page) if "strongest of" in line)
+    assert page[at + 1].split()[0] == found.strongest(1)[0].name.split()[0]
+    assert page[at + 3] == ""  # two of them
+    sums = next(line for line in page if line.strip().startswith("their sum"))
+    assert float(sums.split()[2]) == pytest.approx(found.total, abs=1e-3)
+    assert "held as they were, so that it is a sum: final norm" in page[-1]
+    bars = [line.split("│") for line in page if "│" in line]
+    for left, right in bars:
+        assert not (left.endswith("█") and right)

@@ -10,6 +10,7 @@ from toy import STORY, one_text, words
 
 from budgerigar.errors import UserError
 from budgerigar.inspection import edited_network, lens_logits, logit_lens, trace
+from budgerigar.inspection.lens_text import lens_text, naming
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -110,3 +111,22 @@ def test_mistakes() -> None:
         seen.network.embedding.tokens.weight.add_(1.0)
     with pytest.raises(UserError, match="changed since"):
         logit_lens(seen)
+
+
+def test_as_a_table() -> None:
+    found = logit_lens(traced("pre"), 1)
+    name = naming(words())
+    page = lens_text(found, name, about_next=True, columns=90)
+    lines = page.splitlines()
+    assert lines[0].split() == ["read", "embedding", "L0", "L1"]
+    assert len(lines[1 : 1 + len(found.labels)]) == len(found.labels)
+    last = lines[len(found.labels)]
+    best = name(int(found.final[-1]))
+    assert last.endswith(f"={best:<9}{100 * found.chances[-1, -1, 0]:>3.0f}")
+    assert lines[len(found.labels) + 1].split()[:2] == ["nats", "away"]
+    assert lines[len(found.labels) + 1].split()[-1] == "0.00"
+    narrow = lens_text(found, name, about_next=False, columns=50)
+    assert narrow.splitlines()[0].split() == ["about", "embedding", "L1"]
+    assert "left out for want of room: L0" in narrow
+    assert "after the one" not in narrow
+    assert name(10**6) == "id 1000000"

@@ -237,3 +237,15 @@ def _gate(activation: Callable[..., Any], at: np.ndarray) -> np.ndarray:
     """activation(z) / z: of a ReLU 0 or 1, of a GELU the normal distribution's Phi(z)."""
     activated = activation(torch.from_numpy(at)).numpy()
     return np.divide(activated, at, out=np.full_like(at, 0.5), where=at != 0)
+
+
+def frozen_scales(config: Any) -> list[str]:
+    """Which scales an attribution holds as they were, in words."""
+    found = ["embedding norm"] if config.embedding_norm else []
+    if config.norm_place != "pre":
+        found.append(f"{config.norm_place} norms")
+    if config.has_final_norm:
+        found.append("final norm")
+    if config.head_transform:
+        found += ["output transform's activation", "output transform's norm"]
+    return found + (["soft-cap"] if config.logit_softcap is not None else [])

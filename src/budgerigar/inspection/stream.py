@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from budgerigar.errors import UserError
+from budgerigar.inspection.labels import Spelling
 from budgerigar.layers.config import TransformerConfig
 from budgerigar.layers.packed_linear import PackedEmbedding
 
@@ -86,9 +87,33 @@ def position_of(trace: Trace, position: int) -> int:
     return position % n
 
 
+def row_spelling(trace: Trace) -> Spelling:
+    """What names the T rows of logits: the tokens being predicted of a translation, else those read."""
+    found: Spelling = getattr(trace, "predicted", trace.spelling)
+    return found
+
+
 def row_labels(trace: Trace) -> list[str]:
-    """T names of the rows of logits: the token being predicted in a translation, else the one read."""
-    return list(getattr(trace, "target_labels", None) or trace.labels)
+    """T names of the rows of logits."""
+    return list(row_spelling(trace).labels)
+
+
+def rows_are_about_next(trace: Trace) -> bool:
+    """Whether a row of logits is about the token after the one that names it: of models that continue
+    a text. A translation's rows are named by what they predict, an encoder's fill in their own place.
+    """
+    return getattr(trace.network.config, "assembly", None) == "decoder-only"
+
+
+def one_token(tokenizer: Any, text: str) -> int:
+    """The id of a text that is one token, with or without a blank before it; else `UserError`."""
+    for written in (f" {text}", text):
+        ids = list(tokenizer.encode(written))
+        if len(ids) == 1:
+            return int(ids[0])
+    raise UserError(
+        f"{text!r} is {len(tokenizer.encode(text))} tokens to this model; name one token, or its id"
+    )
 
 
 def read_out(stream: Stream, vectors: Tensor) -> Tensor:

@@ -25,6 +25,9 @@ examples:
   budgie look last "…" --head L1.H2 --step it        the four steps for one token, in numbers
   budgie look last "…" --grid --out heads.png        every head in one picture
   budgie look last "…" --surprise                    each token by its nats
+  budgie look last "…" --lens                        the guess as it forms, layer by layer
+  budgie look last "…" --attribution that --token rabbit --against cat
+                                                     which heads made it say the one, not the other
   budgie look last "…" --head-off L1.H2              what the model guesses without that head
   budgie look last --roles                           which head does what, with evidence
   budgie look last "轩辕有一只虎皮鹦鹉"              a translation, and its word alignment (or --out)
@@ -57,6 +60,14 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--surprise", action="store_true", help="the text, each token coloured by its nats")
     add("--head-off", action="append", metavar="NAME", help="switch a head off (repeatable)")
     add("--roles", action="store_true", help="which head does what, on texts of its own; no TEXT")
+    add("--lens", action="store_true", help="what the model would say if it stopped at each layer")
+    add(
+        "--attribution",
+        metavar="QUERY",
+        help="which part of the model raised the logit of its guess at one token",
+    )
+    add("--token", metavar="WORD", help="--attribution: of this word's logit [the likeliest]")
+    add("--against", metavar="WORD", help="--attribution: minus that word's")
     add = parser.add_argument_group("of an encoder-decoder").add_argument
     add("--target", metavar="TEXT", help="the translation to look at [the model's own]")
     add("--prefix", metavar="TEXT", help="its beginning only: what would come next?")
@@ -111,6 +122,7 @@ def run(options: argparse.Namespace) -> None:
     from budgerigar import api
     from budgerigar.cli import (
         look_gates,
+        look_lens,
         look_ngram,
         look_pair,
         look_reach,
@@ -120,7 +132,10 @@ def run(options: argparse.Namespace) -> None:
 
     if not options.roles:
         look_roles.refuse(options)
+    lens = look_lens.asked(options)
     model = api.load(options.model, device=options.device or "auto", threads=options.threads)
+    if lens:
+        look_lens.refuse(model)
     if options.roles:
         look_roles.show(model, options)
         return
@@ -133,11 +148,14 @@ def run(options: argparse.Namespace) -> None:
         return
     look_vectors.refuse(model, options)
     for room in (look_gates, look_ngram):
-        if room.fits(model, options):
+        if not lens and room.fits(model, options):
             room.show(model, options)
             return
     options.head_off = list(dict.fromkeys(options.head_off or ()))
     trace = (look_pair.make_trace if model.translates else _make_trace)(model, options)
+    if lens:
+        look_lens.show(model, options, trace, _word)
+        return
     _show(trace, options, pair=model.translates)
 
 
