@@ -260,6 +260,30 @@ def test_rows_of_a_translation_are_named_by_what_is_predicted(kind: str) -> None
         assert found["spellings"]["read"]["labels"] == ["<start>", *labels[:-1]]
 
 
+@pytest.mark.parametrize("kind", ["decoder", "encoder", "encoder-decoder"])
+def test_the_grids_links_and_measures(kind: str) -> None:
+    looked = viewed.look(kind)
+    for of, attention in sites(looked):
+        (found,) = view(looked, "grid", layer=1, of=of, kind=attention)["layers"]
+        for head in looked.trace.heads(1, of, attention):
+            weights, seen = head.weights.astype(float), head.mask_reason == ""
+            rows = seen.sum(1) > 1
+            logs = np.log(np.where(weights > 0, weights, 1.0))
+            shares = -(weights * logs).sum(1)[rows] / np.log(seen[rows].sum(1))
+            assert found["entropy"][head.head] == pytest.approx(shares.mean(), rel=1e-5)
+            one = view(looked, "head", layer=1, head=head.head, of=of, kind=attention)
+            np.testing.assert_allclose(one["entropy"][rows], shares, rtol=1e-4)
+            first = found["first"][head.head]
+            assert first == pytest.approx(weights[rows][seen[rows][:, 0], 0].mean(), rel=1e-5)
+            best = {part: found["link"][part][head.head] for part in ("query", "key", "weight")}
+            special = [label in ("<end>", "<start>") for label in head.key_labels]
+            weights[:, special] = 0
+            if attention == "self":
+                np.fill_diagonal(weights, 0)
+            assert best["weight"] == np.float32(weights.max()) > 0
+            assert weights[best["query"], best["key"]] == weights.max()
+
+
 def test_links_are_those_of_the_library() -> None:
     looked = viewed.look("decoder")
     found = view(looked, "links", query="remembered", key="budgerigar#1")

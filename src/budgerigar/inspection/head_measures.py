@@ -24,19 +24,15 @@ def row_entropy(weights: np.ndarray, visible: np.ndarray) -> np.ndarray:
     return np.asarray(-(shares * logs).sum(axis=-1) / np.where(most > 0, most, 1.0))
 
 
-def telling(visible: np.ndarray, of: str, kind: str, starts: int) -> np.ndarray:
-    """(T,S) boolean: cells that may be a head's strongest link: not where idle heads park.
+def telling(visible: np.ndarray, parking: np.ndarray, same: bool) -> np.ndarray:
+    """(T,S) boolean: cells that may be a head's strongest link.
 
-    Left out: a token's look at itself; of a decoder the first `starts` keys, which open a text;
-    of an encoder and of a source the last key, `<end>`.
+    Left out: keys where idle heads park (S,), see `role_probes.parking`; and a token's look at itself
+    where queries and keys are the `same` tokens.
     """
-    cells = visible.copy()
-    if kind == "cross" or of == "encoder":
-        cells[:, -1] = False
-    if kind == "self":
+    cells = visible & ~parking
+    if same:
         np.fill_diagonal(cells, False)
-        if of == "decoder":
-            cells[:, :starts] = False
     return cells
 
 

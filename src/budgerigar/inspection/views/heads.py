@@ -13,13 +13,20 @@ from budgerigar.errors import UserError
 from budgerigar.inspection import head_measures as measures
 from budgerigar.inspection.heads import Head
 from budgerigar.inspection.matrix import MASKED
-from budgerigar.inspection.pair_traces import PairTrace
 from budgerigar.inspection.passes import array
+from budgerigar.inspection.role_probes import parking
 from budgerigar.inspection.role_scores import confidence, entropy, sink_share
 from budgerigar.inspection.traces import Site
 from budgerigar.inspection.views.look import Look
 from budgerigar.inspection.views.payload import Stored
-from budgerigar.inspection.views.sides import head_at, is_off, named, row_at, which
+from budgerigar.inspection.views.sides import (
+    head_at,
+    is_off,
+    key_tokens,
+    named,
+    row_at,
+    which,
+)
 
 _REASONS = list(MASKED)
 FINE = 256
@@ -38,10 +45,11 @@ def grid(
     LAYER, r x c at most 64 x 64:
     {"layer": int, "thumbnails": u1 (H,r,c) weights, "mask": u1 (r,c) (code of cells that are masked
      as a whole, else 0), "entropy": f4 (H) (mean over rows of H / log of the visible keys, 0..1),
-     "first": f4 (H) (mean weight on key 0), "confidence": f4 (H) (mean of a row's largest weight; all
-     three over the rows that see more than one key, as in `role_scores`),
+     "first": f4 (H) (mean weight on key 0), "confidence": f4 (H) (mean of a row's largest weight where
+     no idle head parks; all three over the rows that see more than one key, as in `role_scores`),
      "link": {"query": i4 (H), "key": i4 (H), "weight": f4 (H)} (the strongest link between two
-     tokens that is not a token's look at itself, at a start token or at <end>; weight 0: none)}
+     tokens; not a token's look at itself, nor where idle heads park: special tokens, and the first of
+     a causal text; weight 0: none)}
     """
     trace = look.trace
     site = trace.site(of, kind)
@@ -66,8 +74,8 @@ def _layer(look: Look, site: Site, layer: int) -> dict[str, Any]:
     weights = array(trace.steps(site, layer).weights[0])  # (H,T,S)
     mask = trace.mask(site, layer)
     visible = ~mask.hidden
-    starts = int(trace.start_added or isinstance(trace, PairTrace))
-    cells = measures.telling(visible, site.of, site.kind, starts)
+    parked = parking(site, *key_tokens(look, site))
+    cells = measures.telling(visible, parked, site.kind == "self")
     queries, keys, strongest = measures.strongest(weights, cells)
     return {
         "layer": layer,
@@ -75,7 +83,7 @@ def _layer(look: Look, site: Site, layer: int) -> dict[str, Any]:
         "mask": _hidden_blocks(mask.codes),
         "entropy": _known(entropy(weights, visible)),
         "first": _known(sink_share(weights, visible)),
-        "confidence": _known(confidence(weights, visible)),
+        "confidence": _known(confidence(weights, visible, parked)),
         "link": {"query": queries, "key": keys, "weight": strongest},
     }
 

@@ -108,8 +108,9 @@ class Look:
 
     @property
     def name(self) -> str:
-        """The model's, to speak of it."""
-        return str(self.model.name)
+        """The model's, to speak of it: its folder's name, where it has one."""
+        folder = getattr(self.model, "folder", None)
+        return str(self.model.name) if folder is None else str(folder.name)
 
     @property
     def pair(self) -> bool:

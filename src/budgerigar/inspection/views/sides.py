@@ -150,6 +150,15 @@ def _side(trace: Trace, spelling: Spelling) -> str:
     return "read"
 
 
+def key_tokens(look: Look, site: Site) -> tuple[set[int], list[int]]:
+    """Ids of the special tokens of the side that the keys are on, and the ids of the keys."""
+    trace = look.trace
+    source = isinstance(trace, PairTrace) and site.key_spelling is trace.source_spelling
+    reader = look.source_tokenizer if source else look.tokenizer
+    ids = trace.source_ids if isinstance(trace, PairTrace) and source else trace.ids
+    return {int(token) for token in reader.special_ids.values()}, ids
+
+
 def which(trace: Trace, site: Site) -> dict[str, Any]:
     """The beginning of every view of a kind of attention."""
     return {
