@@ -122,7 +122,7 @@ def test_as_a_table() -> None:
     assert len(lines[1 : 1 + len(found.labels)]) == len(found.labels)
     last = lines[len(found.labels)]
     best = name(int(found.final[-1]))
-    assert last.endswith(f"={best:<9}{100 * found.chances[-1, -1, 0]:>3.0f}")
+    assert last.endswith(f"={best:<8} {100 * found.chances[-1, -1, 0]:>3.0f}")
     assert lines[len(found.labels) + 1].split()[:2] == ["nats", "away"]
     assert lines[len(found.labels) + 1].split()[-1] == "0.00"
     narrow = lens_text(found, name, about_next=False, columns=50)

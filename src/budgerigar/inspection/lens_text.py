@@ -71,7 +71,7 @@ def _chosen(n: int, room: int) -> list[int]:
 def _cell(lens: Lens, row: int, position: int, name: Naming) -> str:
     token, chance = int(lens.top[row, position, 0]), float(lens.chances[row, position, 0])
     mark = "=" if token == lens.final[position] else " "
-    return f"{mark}{pad(name(token), _CELL - 6)}{100 * chance:>3.0f}  "
+    return f"{mark}{pad(name(token), _CELL - 7)} {100 * chance:>3.0f}  "
 
 
 def attribution_text(
