@@ -215,6 +215,11 @@ def test_commands(run: bg.Run, tmp_path: Path, capsys: pytest.CaptureFixture[str
     ):
         assert main(words) == 2
         assert "word vectors" in capsys.readouterr().err
+    for asked, wrong in ((["cat zebu"], "'zebu'"), (["--analogy", "cat dog zebu"], "'zebu'")):
+        assert main(["look", folder, *asked]) == 2
+        printed = capsys.readouterr()
+        assert printed.out == ""
+        assert wrong in printed.err
     assert main(["look", folder]) == 2
     assert main(["look", folder, "--analogy", "cat dog"]) == 2
     assert "takes three words" in capsys.readouterr().err

@@ -33,6 +33,13 @@ def test_look_at_an_ngram(ngram: str, tmp_path: Path, capsys: pytest.CaptureFixt
     for name in ("a.png", "a.svg", "a.html"):
         assert main(["look", ngram, "the cat sat", "--out", str(tmp_path / name)]) == 0
         assert capsys.readouterr().out.strip() == str(tmp_path / name)
+    pictures = {(tmp_path / name).read_bytes() for name in ("a.svg", "a.html")}
+    for name in ("b.svg", "b.html"):  # the word that was asked about is marked in them
+        arguments = ["look", ngram, "the cat sat", "--step", "cat", "--out", str(tmp_path / name)]
+        assert main(arguments) == 0
+        assert (tmp_path / name).read_bytes() not in pictures
+    assert (tmp_path / "b.html").read_text().count('class="asked"') == 3
+    capsys.readouterr()
     assert main(["look", ngram, "the cat sat", "--surprise"]) == 0
     assert "most surprising" in capsys.readouterr().out
 

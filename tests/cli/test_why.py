@@ -76,3 +76,17 @@ def test_pictures_go_into_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture
     assert main(["why", "scale", "--out", str(tmp_path / "scale.png")]) == 2
     assert "give a folder's name" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+    (tmp_path / "kept").mkdir()
+    assert main(["why", "feed-forward", "--out", str(tmp_path / "kept")]) == 2
+    assert "exists already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("seed", ["-1", "1e20"])
+def test_a_seed_that_no_generator_takes(
+    seed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = str(tmp_path / "pictures")
+    for arguments in (["why", "scale"], ["why"], ["compare", "--probe", "parallel"]):
+        assert main([*arguments, "--seed", seed, "--out", out]) == 2
+        assert "must be a whole number from 0" in capsys.readouterr().err
+    assert not Path(out).exists()

@@ -145,6 +145,7 @@ def test_combinations_without_meaning_are_left_out_with_words() -> None:
     [
         ({}, "no dial is named"),
         ({"positons": "a,b"}, "did you mean 'positions'"),
+        ({"foo": "1,2"}, "norm_place"),
         ({"text.positions": "a,b"}, "text's"),
         ({"nets.positions": "rotary,none"}, "model.NAME or training.NAME"),
         ({"positions": "rotary,lerned"}, "did you mean 'learned'"),

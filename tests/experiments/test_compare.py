@@ -19,7 +19,7 @@ from budgerigar.experiments import compare_models
 from budgerigar.experiments.compare import Comparison, compare
 from budgerigar.experiments.compare_measure import Result, by_context, context_labels
 from budgerigar.experiments.compare_models import Asked, count_parameters, fitting
-from budgerigar.experiments.compare_words import lead, paired_error, verdict
+from budgerigar.experiments.compare_words import best_so_far, lead, paired_error, verdict
 from budgerigar.formats.run import load_model
 from budgerigar.text.corpus import prepare
 from budgerigar.training.recipe import TextRecipe, load_recipe
@@ -94,6 +94,11 @@ def test_the_command_goes_on_where_it_stopped(
     assert "no such file" in capsys.readouterr().err
     assert main(["compare", "--models", "ngram"]) == 2
     assert "no text" in capsys.readouterr().err
+    arguments = ["compare", "x.txt", "--probe", "parallel", "--minutes", "1", "--seed", "-1"]
+    assert main([*arguments, "--passes", "1", "--tokenizer", "character"]) == 2
+    said = capsys.readouterr().err
+    for flag in ("the text", "--minutes", "--passes", "--tokenizer"):
+        assert f"note: {flag} has no effect on --probe parallel" in said
 
 
 def test_all_wrong_wishes_at_once() -> None:
@@ -145,6 +150,8 @@ def test_the_verdict_by_hand() -> None:
     assert "gpt wins: 1.8100 bits per byte (windowed), 0.2100 ± 0.0100 less than ngram" in said
     assert "gpt passes the n-gram after 4.0 s" in said
     assert "rnn does not pass the n-gram" in said
+    worse = [(1.0, 3.0), (2.0, 2.0), (3.0, 2.5), (4.0, 1.0)]
+    assert best_so_far(worse) == [(1.0, 3.0), (2.0, 2.0), (3.0, 2.0), (4.0, 1.0)]
     close = dataclasses.replace(gpt, window_nats=(40.0, 70.0, 40.0, 51.0), bits_per_byte=2.01)
     found = dataclasses.replace(found, results=(ngram, close))
     assert verdict(found)[0].startswith("No clear winner")

@@ -180,6 +180,9 @@ def test_memory_lengths() -> None:
     steady = np.array([[1.0, 1], [1, -1], [1, 1], [1, -1], [1, 1], [1, -1]])
     steady[3:, 0] = -1
     assert by_hand("elman", hidden=steady).order.tolist() == [0, 1]
+    fleeting = by_hand("elman", hidden=np.tile(steady[:, 1:], (1, 4)))
+    said = memory_lines(fleeting)[1]
+    assert "half of the units without any, a tenth with hardly any; longest: U0 0" in said
 
 
 def test_properties_stand_after_each_token() -> None:

@@ -195,6 +195,8 @@ def test_mistakes_are_named() -> None:
         model.step(torch.tensor([[6]]), model.start(1))
     with pytest.raises(UserError, match="source"):
         model.start(1, source=torch.tensor([[1]]))
+    with pytest.raises(UserError, match="order = 99,999 is more than 64"):
+        NgramConfig(6, 99_999).validate()
     with pytest.raises(UserError, match="order = 0"):
         NgramModel(NgramConfig(4, 0))
 

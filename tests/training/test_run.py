@@ -55,6 +55,9 @@ def test_an_ngram_trains_through_the_same_call(tmp_path: Path, text: Path) -> No
     assert run.report["finished"]
     assert run.report["best_loss"] < math.log(run.tokenizer.vocab_size)
     assert load_model(run.folder).network.config.order == 3
+    (tmp_path / "short.txt").write_text("abcab\ncabca\n")
+    short = train("ngram", [tmp_path / "short.txt"], out=tmp_path / "s", settings={"order": 40})
+    assert load_model(short.folder).network.config.order == 10  # tokens to learn from
     assert (run.folder / "report.html").is_file()
     with pytest.raises(UserError, match="nothing to resume"):
         train(resume=run.folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,23 @@ PROBES = ("recall", "parallel", "context")
 
 def run_probe(name: str, out: Path | None, common: dict[str, Any], settings: dict[str, Any]) -> Any:
     """Run a probe with those settings that it has; another one is refused."""
-    import inspect
+    from budgerigar.experiments.seeds import refuse_seed
 
-    if name not in PROBES:
-        raise UserError(f"there is no probe {name!r}; choose from {', '.join(PROBES)}")
-    probe = getattr(import_module(f"budgerigar.experiments.probes_{name}"), name)
-    known = inspect.signature(probe).parameters
+    known = settings_of(name)
     strangers = [key for key in settings if key not in known]
     if strangers:
         raise UserError(f"the probe {name} has no setting {strangers[0]!r}")
+    refuse_seed(common["seed"])
     shared = {key: value for key, value in common.items() if key in known}
-    return probe(out=out, **shared, **settings)
+    return _probe(name)(out=out, **shared, **settings)
+
+
+def settings_of(name: str) -> set[str]:
+    """What can be asked of a probe, by name. `UserError` where there is no such probe."""
+    return set(inspect.signature(_probe(name)).parameters)
+
+
+def _probe(name: str) -> Any:
+    if name not in PROBES:
+        raise UserError(f"there is no probe {name!r}; choose from {', '.join(PROBES)}")
+    return getattr(import_module(f"budgerigar.experiments.probes_{name}"), name)

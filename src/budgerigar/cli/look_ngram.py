@@ -41,13 +41,12 @@ def show(model: Any, options: argparse.Namespace) -> None:
     from budgerigar import api
 
     found = api.back_off(model, options.text)
-    if options.step:
-        is_number = options.step.removeprefix("-").isdigit()
-        position = is_number and options.step not in found.trace.text
-        print(found.step_text(int(options.step) if position else options.step))
+    word = None if options.step is None else _word(options.step, found.trace.text)
+    if word is not None:
+        print(found.step_text(word))
     if options.out:
-        print(_draw(found, Path(options.out)))
-    elif not options.step:
+        print(_draw(found, Path(options.out), word))
+    elif word is None:
         print(found)
         if not options.quiet:
             more = (
@@ -56,9 +55,15 @@ def show(model: Any, options: argparse.Namespace) -> None:
             print(f"\n{more}", file=sys.stderr)
 
 
-def _draw(found: Any, out: Path) -> Path:
+def _word(typed: str, text: str) -> str | int:
+    """A number that is not in the text is a position."""
+    is_number = typed.removeprefix("-").isdigit()
+    return int(typed) if is_number and typed not in text else typed
+
+
+def _draw(found: Any, out: Path, word: str | int | None) -> Path:
     if out.suffix.lower() == ".html":
-        return Path(found.html(out))
+        return Path(found.html(out, word))
     if out.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise UserError(f"{out}: a picture's name ends in .png, .svg, .pdf or .html")
-    return Path(found.heatmap(out))
+    return Path(found.heatmap(out, word))

@@ -31,14 +31,16 @@ def show(model: Any, options: argparse.Namespace) -> None:
     words = (options.text or "").split()
     if options.analogy:
         a, b, c = _three(options.analogy)
+        found = model.analogy(a, b, c, 10 if options.map else options.words or 10)
         print(f"{a} : {b} = {c} : ?")
-        print(_rows(model.analogy(a, b, c, 10 if options.map else options.words or 10)))
+        print(_rows(found))
     if options.map:
         print(model.map(options.map, words or options.words or 300))
         return
-    for word in words:
+    near = [(word, model.neighbours(word, options.words or 10)) for word in words]
+    for word, found in near:
         print(f"nearest to {word}")
-        print(_rows(model.neighbours(word, options.words or 10)))
+        print(_rows(found))
 
 
 def _check(model: Any, options: argparse.Namespace) -> None:

@@ -202,7 +202,11 @@ def _setting(recipe: Recipe, typed: str) -> tuple[str, str, Any, Any]:
             known += mine
             if name in mine:
                 return home, name, hints[name], getattr(kind, name, None)
-    raise ValueError(f"there is no dial {typed!r}{nearest(name, known)}")
+    hint = nearest(name, known).rstrip(".?")
+    raise ValueError(
+        f"there is no dial {typed!r}{hint}; this recipe has {', '.join(known)} "
+        "(`budgie ablate --help` explains each)"
+    )
 
 
 def _read(value: Any, hint: Any, name: str) -> Any:

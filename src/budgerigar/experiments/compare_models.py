@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from budgerigar.errors import UserError
+from budgerigar.experiments.seeds import seed_problem
 from budgerigar.training.corpora import make_batches, window_length
 from budgerigar.training.device import choose_compute
 from budgerigar.training.plan import make_plan
@@ -69,6 +70,7 @@ class Asked:
                 wrong.append(f"{name} = {value} must be more than 0")
         if self.minutes is not None and self.passes is not None:
             wrong.append("minutes and passes both say how long to train; give one of them")
+        wrong += [problem] if (problem := seed_problem(self.seed)) else []
         if self.context_length < 2:
             wrong.append(f"context_length = {self.context_length} must be at least 2")
         if wrong:

@@ -220,7 +220,7 @@ def lined_up(
 
     made = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for n, name in enumerate(head):
-        made.add_column(name, justify="left" if n < left else "right", no_wrap=not wrap)
+        made.add_column(name, justify="left" if n < left else "right", no_wrap=not wrap or n < left)
     for line in lines:
         made.add_row(*line)
     return made

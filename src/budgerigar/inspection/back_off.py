@@ -174,21 +174,25 @@ class BackOff:
         tables = [step_text(self, token) for token in self.at(word, occurrence)]
         return "\n\n".join([*tables, "\n".join(explained(self))])
 
-    def heatmap(self, path: str | Path) -> Path:
-        """Write PNG, SVG or PDF: nats and, below, the share of each length, token by token."""
+    def heatmap(self, path: str | Path, word: Word | None = None) -> Path:
+        """Write PNG, SVG or PDF: nats and, below, the share of each length, token by token; the
+        tokens of `word` are marked."""
         from budgerigar.inspection import plots
         from budgerigar.inspection.back_off_plots import back_off_figure
 
         svg = Path(path).suffix.lower() == ".svg"
-        return plots.save(back_off_figure(self, text_only=svg), path)
+        return plots.save(back_off_figure(self, self._marked(word), text_only=svg), path)
 
-    def html(self, path: str | Path) -> Path:
-        """Write one offline page: the text, and for each token its table."""
+    def _marked(self, word: Word | None) -> list[int]:
+        return [] if word is None else [token.position for token in self.at(word)]
+
+    def html(self, path: str | Path, word: Word | None = None) -> Path:
+        """Write one offline page: the text, and for each token its table; those of `word` open."""
         from budgerigar.formats.atomic import write_text
         from budgerigar.inspection.back_off_html import page
 
         target = Path(path)
-        write_text(target, page(self))
+        write_text(target, page(self, self._marked(word)))
         return target
 
 

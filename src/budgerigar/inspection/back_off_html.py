@@ -6,6 +6,7 @@ target. The page asks nothing of any host (its own Content-Security-Policy forbi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 
 from budgerigar.inspection.back_off import BackOff, TokenBackOff
@@ -46,7 +47,7 @@ table {{ border-collapse: collapse; font-size: 13px; font-variant-numeric: tabul
 td, th {{ padding: 1px 9px; text-align: right; border-bottom: 1px solid var(--line) }}
 td:nth-child(2), th:nth-child(2) {{ text-align: left }}
 section {{ display: none; scroll-margin-top: 45vh; margin: 1.2rem 0 }}
-section:target, #all:checked ~ section {{ display: block }}
+section:target, section.asked, #all:checked ~ section {{ display: block }}
 </style>
 </head>
 <body>
@@ -65,8 +66,8 @@ see its table.</p>
 """
 
 
-def page(found: BackOff) -> str:
-    """The HTML text."""
+def page(found: BackOff, asked: Sequence[int] = ()) -> str:
+    """The HTML text; the tables of the positions `asked` are open."""
     about, exact = heading(found)
     return _PAGE.format(
         title=escape(f"back-off: {about}"),
@@ -81,7 +82,7 @@ def page(found: BackOff) -> str:
             for label, token in zip(found.trace.labels, found.tokens, strict=True)
         ),
         summary=escape("\n".join(summary(found))),
-        tables="\n".join(_section(found, token) for token in found.predicted),
+        tables="\n".join(_section(found, t, t.position in asked) for t in found.predicted),
         explained=escape("\n".join(explained(found))),
     )
 
@@ -102,7 +103,7 @@ def _in_text(found: BackOff, label: str, token: TokenBackOff | None) -> str:
     return link + end
 
 
-def _section(found: BackOff, token: TokenBackOff) -> str:
+def _section(found: BackOff, token: TokenBackOff, asked: bool) -> str:
     words = sentences(found, token)
     heads = "".join(f"<th>{name}</th>" for name in COLUMNS)
     rows = "\n".join(
@@ -111,8 +112,9 @@ def _section(found: BackOff, token: TokenBackOff) -> str:
     )
     guesses = ", ".join(f"{name} {number(chance)}" for name, chance in found.likeliest(token))
     known = "".join(f"<p>{escape(line)}</p>" for line in words[1:])
+    shown = ' class="asked"' if asked else ""
     return (
-        f'<section id="t{token.position}"><h2>{escape(words[0])}</h2>{known}\n'
+        f'<section id="t{token.position}"{shown}><h2>{escape(words[0])}</h2>{known}\n'
         f"<table><tr>{heads}</tr>\n{rows}</table>\n"
         f"<p>likeliest here: {escape(guesses)}</p></section>"
     )

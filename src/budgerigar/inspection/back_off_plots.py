@@ -2,11 +2,12 @@
 
 Above, a bar per token: its nats, coloured and numbered by the longest n-gram seen. Below, a column per
 token: the share of its probability that each length adds; a frame marks the longest context known. Long
-texts are cut into lines.
+texts are cut into lines. Tokens that were asked about are marked.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,8 +32,9 @@ _LEFT, _RIGHT, _GAP = 1.05, 0.85, 0.3
 _LABEL, _POINTS = 10, 8.5
 
 
-def back_off_figure(found: BackOff, text_only: bool = False) -> Figure:
-    """See the head of this file. text_only: for SVG, whose reader brings the fonts."""
+def back_off_figure(found: BackOff, marked: Sequence[int] = (), text_only: bool = False) -> Figure:
+    """See the head of this file. marked: positions; text_only: for SVG, whose reader brings the
+    fonts."""
     n_lines = min(MOST_LINES, -(-len(found.tokens) // COLUMNS))
     n_shown = min(len(found.tokens), n_lines * COLUMNS)
     across = min(COLUMNS, n_shown)
@@ -54,10 +56,14 @@ def back_off_figure(found: BackOff, text_only: bool = False) -> Figure:
         below = _axes(figure, (_LEFT, y - 0.05 - heat, wide, heat))
         image = _draw_shares(below, found, places)
         _write_labels(below, labels[places.start : places.stop], texts)
+        _mark((bars, below), [at - places.start for at in marked if at in places])
         if line == 0:
             bar = _axes(figure, (_LEFT + across * _CELL + 0.15, y - 0.05 - heat, 0.14, heat))
             _colour_bar(figure, image, bar)
     title = f"How the order-{found.order} n-gram ({NAMES[found.smoothing]}) backed off"
+    if marked:
+        names = ", ".join(f"“{found.trace.labels[at]}”" for at in marked)
+        title = f"{title}: {texts(names)}"
     write_title(figure, title, texts(fit(found.about, inches[0])), texts.families)
     figure.text(
         0.12 / inches[0], 0.1 / inches[1], _footer(found, n_shown), size=7.5, color="#444444"
@@ -121,6 +127,16 @@ def _draw_shares(axes: Axes, found: BackOff, places: range) -> Any:
     for spine in axes.spines.values():
         spine.set_linewidth(0.6)
     return image
+
+
+def _mark(axes: Sequence[Axes], columns: Sequence[int]) -> None:
+    """A band behind the bars, and a bold label, of each token that was asked about."""
+    bars, below = axes
+    for x in columns:
+        bars.axvspan(x - 0.5, x + 0.5, color="#d55e00", alpha=0.22, linewidth=0, zorder=0)
+        label = below.get_xticklabels()[x]
+        label.set_color("#d55e00")
+        label.set_fontweight("bold")
 
 
 def _rectangle(x: float, y: float, style: dict[str, Any]) -> Any:

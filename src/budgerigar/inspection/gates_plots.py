@@ -7,6 +7,7 @@ below, on limits of its own, which the colour bar says.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -26,14 +27,15 @@ _CELL = 0.17  # inches of a token, where they fit
 _HIGH = 1.7  # inches of a part with many units
 _LABEL = 10  # columns; a longer label of a token loses its middle
 _LEFT, _RIGHT, _GAP = 1.25, 1.0, 0.34
+_LETTER = 0.06  # inches of a letter of 7.5 points, about
 _POINTS = 7.5
 _UP, _DOWN = "#b2182b", "#2166ac"
 MEANING = {
-    "input_gate": "lets the candidate in",
-    "forget_gate": "open: the cell is kept",
-    "output_gate": "shows the cell",
-    "reset_gate": "open: the candidate sees the past",
-    "update_gate": "open: the state is kept",
+    "input_gate": "open lets the candidate in",
+    "forget_gate": "open keeps the cell",
+    "output_gate": "open shows the cell",
+    "reset_gate": "open shows the candidate the past",
+    "update_gate": "open keeps the state",
     "candidate": "what would be written",
     "cell": "what is remembered",
     "hidden": "what is shown on",
@@ -51,7 +53,8 @@ def gates_figure(
     names = list(gates.values) if parts is None else [gates.part(part) for part in parts]
     wide = max(4.2, min(WIDEST, len(gates.labels) * _CELL))
     high = max(0.25, min(_HIGH if len(names) > 1 else 2.6 * _HIGH, gates.n_units * _CELL))
-    floor = 0.4 + _label_room(gates)
+    foot = textwrap.fill(_footer(gates), int((_LEFT + wide + _RIGHT - 0.24) / _LETTER))
+    floor = 0.4 + 0.13 * foot.count("\n") + _label_room(gates)
     inches = (_LEFT + wide + _RIGHT, 0.6 + len(names) * (high + _GAP) + floor)
     figure = blank_figure(inches)
     texts = Texts([*gates.labels, gates.about], text_only)
@@ -66,18 +69,17 @@ def gates_figure(
             _tokens(axes, gates, wide, texts)
         _units(axes, gates, high)
         _colour_bar(figure, image, name, gates, (box[0] + box[2] + 0.12 / inches[0], *box[1:]))
-    title = f"{CELL_NAMES[gates.kind]}, layer {gates.name}: {gates.n_units} units"
+    title = f"{CELL_NAMES[gates.kind]}, layer {gates.name}, {gates.n_units} units"
     write_title(figure, title, texts(fit(gates.about, inches[0])), texts.families)
-    words = fit(f"top to bottom: units, the longest memory first; {_footer(gates)}", inches[0])
-    figure.text(0.12 / inches[0], 0.12 / inches[1], words, size=7.5, color="#444444")
+    figure.text(0.12 / inches[0], 0.1 / inches[1], foot, size=7.5, color="#444444")
     return figure
 
 
 def _footer(gates: LayerGates) -> str:
     by = "likeness of neighbours" if gates.kept is None else f"mean {short(KEEPS[gates.kind])} gate"
     return (
-        f"beside a unit its memory in tokens (by its {by}); computed again from the weights within "
-        f"{gates.difference:.0e}"
+        f"rows: units, the longest memory first; beside a unit its memory in tokens (by its {by}); "
+        f"computed again from the weights within {gates.difference:.0e}"
     )
 
 
@@ -142,6 +144,8 @@ def _colour_bar(
         cax=figure.add_axes((left, bottom, wide, high)),
         extend="both" if beyond else "neither",
     )
+    if name in gates.gates:
+        bar.set_ticks([0, 0.5, 1], labels=["0 shut", "0.5", "1 open"])
     bar.ax.tick_params(labelsize=7, length=2)
     bar.outline.set_linewidth(0.6)
 

@@ -20,6 +20,8 @@ _MOST_TOKENS = 80  # rows of the table; a longer text shows its beginning and it
 _LABEL = 14
 _LINES = 24  # of a map of units
 _NAMED = 3
+SHOWN = 0.05
+"""Tokens of memory that would be written 0.0."""
 _ALIKE = 0.15  # of values between -1 and 1
 
 
@@ -73,17 +75,21 @@ def memory_lines(gates: LayerGates) -> list[str]:
         else f"the {short(KEEPS[gates.kind])} gate"
     )
     half, tenth = np.quantile(lengths, (0.5, 0.9))
+    below = f"under {tokens(half)}" if half >= SHOWN else "without any"
+    above = f"over {tokens(tenth)}" if tenth >= SHOWN else "with hardly any"
     return [
         "",
-        f"memory by {by}, tokens until 1/e is left: half of the units under {tokens(half)}, a tenth "
-        f"over {tokens(tenth)}; longest: {longest}",
+        f"memory by {by}, tokens until 1/e is left: half of the units {below}, a tenth {above}; "
+        f"longest: {longest}",
     ]
 
 
 def tokens(number: float) -> str:
-    """A length of memory: 0.4, 12, 1,234; far beyond any text: ∞."""
+    """A length of memory: 0, 0.4, 12, 1,234; far beyond any text: ∞."""
     if number >= 1e6:
         return "∞"
+    if number < SHOWN:
+        return "0"
     return f"{number:.1f}" if number < 9.95 else f"{number:,.0f}"
 
 

@@ -12,6 +12,9 @@ from budgerigar.models.ancestor_configs import FeedForwardConfig, RecurrentConfi
 from budgerigar.models.rnn_config import RnnEncoderDecoderConfig
 from budgerigar.models.word_vectors_config import WordVectorsConfig
 
+MOST_ORDER = 64
+"""of an n-gram; on a text of any size the best one is below 10"""
+
 Smoothing = Literal["kneser-ney", "witten-bell"]
 
 
@@ -33,6 +36,11 @@ class NgramConfig:
             found.append(f"vocab_size = {self.vocab_size}: a vocabulary has at least one token")
         if isinstance(self.order, int) and self.order < 1:
             found.append(f"order = {self.order}: the shortest n-gram is a single token (order 1)")
+        if isinstance(self.order, int) and self.order > MOST_ORDER:
+            found.append(
+                f"order = {self.order:,} is more than {MOST_ORDER}, the most allowed here: hardly any "
+                "n-gram of such a length occurs twice, and each length takes its own table"
+            )
         if found:
             raise UserError("this model cannot be built:\n" + "\n".join(f"  - {p}" for p in found))
         return self

@@ -54,12 +54,15 @@ def _counted(config: Any, training: TrainingRecipe) -> tuple[int, str, str, tupl
     if isinstance(config, FeedForwardConfig | RecurrentConfig):
         length = window_length(training, None)
         tokens = training.batch_size * length
-        layers = f"{config.n_layers} layers" if isinstance(config, RecurrentConfig) else "a layer"
+        if isinstance(config, RecurrentConfig):
+            layers, last = f"{config.n_layers} layers", "--d-hidden"
+        else:
+            layers, last = f"{config.order - 1:,} embeddings and a layer", "--order"
         return (
             ancestor_card.training_bytes(config, tokens),
             f"{training.batch_size:,} windows of {length:,} tokens",
             f"{layers}, {config.d_hidden:,} wide",
-            ("--batch-size", "--window-length", "--d-hidden"),
+            ("--batch-size", "--window-length", last),
         )
     if not isinstance(config, TransformerConfig):
         return None

@@ -349,6 +349,7 @@ def _count(recipe: Recipe, corpus: Any, given: Given, path: Path) -> TrainedRun:
     from budgerigar.evaluation import evaluate
     from budgerigar.models.ngram import NgramModel
 
+    recipe = _shorter_than_text(recipe, corpus)
     config = recipe.model_config(corpus.tokenizer.vocab_size)
     text = describe_corpus(corpus, given)
     folder = RunFolder.create(path, make_config(config, text), to_toml(recipe), corpus.tokenizer)
@@ -376,6 +377,15 @@ def _count(recipe: Recipe, corpus: Any, given: Given, path: Path) -> TrainedRun:
         "evaluation": dataclasses.asdict(found),
     }
     return TrainedRun(folder.path, network, corpus.tokenizer, report)
+
+
+def _shorter_than_text(recipe: Recipe, corpus: Any) -> Recipe:
+    """An n-gram of a length that the text has, as a window is never longer than its text."""
+    config, n_tokens = recipe.model_config(corpus.tokenizer.vocab_size), corpus.train.n_tokens
+    if config.order <= n_tokens:
+        return recipe
+    progress.note(f"order {config.order} shortened to {n_tokens}: the text has no more tokens")
+    return recipe.replace(model={"order": max(n_tokens, 1)})
 
 
 def _cuda_devices() -> list[int]:

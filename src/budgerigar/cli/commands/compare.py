@@ -27,6 +27,9 @@ EXAMPLES = """examples:
   budgie compare --probe parallel                    training by length, writing by position
   budgie compare --probe context                     what long texts cost attention"""
 STOPPED = 130  # as a shell says of a command that Ctrl-C ended
+COMMON = ("out", "seed", "device", "threads")
+OWN = ("models", "minutes", "passes", "parameters", "context_length")
+PROBES_OWN = ("owners", "quick")
 PAIRS = {
     "corpus", "n_stories", "language", "filler_words", "corpus_seed", "source_language",
     "target_language", "vocabulary", "source_tokenizer", "source_vocab_size", "columns",
@@ -50,7 +53,6 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "--context-length",
         metavar="N",
         type=whole_number,
-        default=256,
         help="tokens of an evaluation window, for all [256]",
     )
     add("--probe", type=one_of(PROBES), metavar="NAME", help=f"{', '.join(PROBES)}, not a text")
@@ -83,22 +85,23 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
-    names = ("minutes", "out", "seed", "device", "threads")
-    found = {n: getattr(options, n) for n in names if getattr(options, n) is not None}
+    """What was asked for, as `api.compare` takes it; what has no effect here is said."""
+    asked = {n: getattr(options, n) for n in (*COMMON, *OWN, *PROBES_OWN, "corpus")}
+    asked = {name: v for name, v in asked.items() if v is not None and v is not False}
     if options.models:
-        found["models"] = [name.strip() for name in options.models.split(",") if name.strip()]
+        asked["models"] = [name.strip() for name in options.models.split(",") if name.strip()]
+    text = given(options, "text")
     if options.probe:
-        found |= {"probe": options.probe, "quick": options.quick}
-        if options.owners is not None:
-            found["owners"] = options.owners
-        unused = {"corpus": options.corpus, "passes": options.passes}
-        unused |= {"parameters": options.parameters, **given(options, "text")}
+        from budgerigar.api.probes import settings_of
+
+        known = {"out", *settings_of(options.probe)}
+        where, found = f"on --probe {options.probe}", {"probe": options.probe}
     else:
-        found |= {"parameters": options.parameters, "passes": options.passes}
-        found |= {"context_length": options.context_length, "text": given(options, "text")}
-        unused = {"owners": options.owners, "quick": options.quick or None}
-    for name, value in unused.items():
-        if value is not None:
-            where = "with a probe" if options.probe else "without --probe"
-            print(f"note: {name.replace('_', '-')} has no effect {where}", file=sys.stderr)
-    return found
+        known = {*COMMON, *OWN, "corpus", *text}
+        where, found = "without --probe", {"text": text}
+    for name in [*asked, *text]:
+        if name not in known:
+            flag = "the text" if name == "corpus" else f"--{name.replace('_', '-')}"
+            print(f"note: {flag} has no effect {where}", file=sys.stderr)
+    kept = {name: value for name, value in asked.items() if name in known and name != "corpus"}
+    return {**found, **kept}

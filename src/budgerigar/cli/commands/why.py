@@ -31,7 +31,13 @@ def run(options: argparse.Namespace) -> None:
     """Run one experiment or all, show each as soon as it is done."""
     from budgerigar import progress
     from budgerigar.api import why
+    from budgerigar.experiments.seeds import refuse_seed
+    from budgerigar.experiments.why import checked
 
+    seed = 1 if options.seed is None else options.seed
+    refuse_seed(seed)  # before a folder is made
+    if options.part:
+        checked(options.part)
     folder = _folder(options.out)
     show = None if options.json else _shower()
 
@@ -40,7 +46,6 @@ def run(options: argparse.Namespace) -> None:
         if show is not None:
             show(result, picture)
 
-    seed = 1 if options.seed is None else options.seed
     if options.part:
         result = why(options.part, seed, watch=watch)
         if options.json:
@@ -67,7 +72,9 @@ def _folder(out: str | None) -> Path | None:
             f"--out {out}: the pictures go into a folder, each named after its part; give a folder's "
             f"name, such as --out {folder.stem}"
         )
-    folder.mkdir(parents=True, exist_ok=True)
+    if folder.exists():
+        raise UserError(f"{folder} exists already; choose another --out or remove it")
+    folder.mkdir(parents=True)
     return folder
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from budgerigar import progress
 from budgerigar.errors import UserError
+from budgerigar.experiments.seeds import refuse_seed
 
 if TYPE_CHECKING:
     from budgerigar.experiments.why.frame import WhyResult
@@ -40,7 +41,8 @@ def run(part: str, seed: int = 1, quiet: bool = False) -> WhyResult:
     Raises:
         UserError: there is no such part.
     """
-    name = _checked(part)
+    refuse_seed(seed)
+    name = checked(part)
     module = import_module(f"{__name__}.{name.replace('-', '_')}")
     with _silence(quiet):
         started = time.perf_counter()
@@ -53,6 +55,7 @@ def run(part: str, seed: int = 1, quiet: bool = False) -> WhyResult:
 
 def why_all(seed: int = 1, quiet: bool = False) -> Iterator[WhyResult]:
     """All nine in their order, each as soon as it is done."""
+    refuse_seed(seed)
     with _silence(quiet), progress.track("why", total=len(PARTS), unit="parts") as job:
         for part in PARTS:
             job.describe(f"why {part}")
@@ -60,7 +63,8 @@ def why_all(seed: int = 1, quiet: bool = False) -> Iterator[WhyResult]:
             job.advance(1)
 
 
-def _checked(part: str) -> str:
+def checked(part: str) -> str:
+    """The name of a part as it is in `PARTS`. `UserError` where there is none."""
     from difflib import get_close_matches
 
     name = part.strip().lower().replace("_", "-").replace(" ", "-")

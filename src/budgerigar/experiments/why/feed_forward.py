@@ -45,6 +45,7 @@ def run(seed: int = 1) -> WhyResult:
                 ("at first", "after attention", "after the feed-forward"),
                 with_unit.features,
                 _stages(with_unit, last),
+                column_axis="what each number stands for",
             ),
             Bars(
                 "tech - fruit after the unit",

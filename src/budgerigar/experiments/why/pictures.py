@@ -31,8 +31,8 @@ def draw(result: WhyResult, path: str | Path) -> Path:
     heads: tuple[tuple[float, str, dict[str, Any]], ...] = (
         (0.14, f"why {result.part}?", {"size": 12, "weight": "bold"}),
         (0.42, about, {"size": 9}),
-        (0.86, f"{result.without.what}: {result.without}", {"size": 9.5, "color": COLOURS[1]}),
-        (1.06, f"{result.with_part.what}: {result.with_part}", {"size": 9.5, "color": COLOURS[0]}),
+        (0.86, f"{result.without.what}   {result.without}", {"size": 9.5, "color": COLOURS[1]}),
+        (1.06, f"{result.with_part.what}   {result.with_part}", {"size": 9.5, "color": COLOURS[0]}),
     )
     for down, text, style in heads:
         figure.text(0.12 / wide, 1 - down / high, text, va="top", **style)
@@ -70,7 +70,7 @@ def _bars(axes: Axes, panel: Bars) -> None:
     axes.set_ylim(len(names) - 0.4, -0.75)
     axes.set_xlim(0, top * 1.3)
     axes.set_xticks([tick for tick in axes.get_xticks() if tick <= top * 1.01])
-    axes.set_xlabel(panel.unit, size=9)
+    axes.set_xlabel(panel.unit or panel.title, size=9)
     _plain(axes)
 
 
