@@ -66,7 +66,7 @@ def test_the_wheel_holds_the_package_data(tmp_path: Path) -> None:
     wanted = {
         str(path.relative_to(ROOT / "src"))
         for path in (ROOT / "src").rglob("*")
-        if path.suffix in (".py", ".toml", ".json", ".typed")
+        if path.suffix in (".py", ".toml", ".json", ".typed", ".html", ".css", ".js", ".md")
         and "__pycache__" not in path.parts
         and not path.parent.name.endswith(".egg-info")
     }

@@ -120,7 +120,7 @@ export function tick(words, checked, onchange) {
 
 /** A slider with its name and its value in words. */
 export function slider(words, { min, max, step, value, show = String }, oninput) {
-  const output = h("output", {}, show(value));
+  const output = h("span", { class: "value" }, show(value)); // an <output> would take the label for itself
   const input = h("input", { type: "range", min, max, step, "aria-valuetext": show(value), oninput: () => {
     output.textContent = show(Number(input.value));
     input.setAttribute("aria-valuetext", output.textContent);

@@ -68,10 +68,17 @@ class Page {
     this.root = document.getElementById("app");
     this.turn = 0;
     this.update = null;
+    this.site = this.siteName();
     app.state.subscribe((changed) => this.changed(changed));
     listenForKeys(app, this.keys, () => this.help);
     addEventListener("hashchange", () => location.hash !== this.address && app.state.set(fromHash(location.hash)));
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.drawView());
+  }
+
+  /** The kind of attention that the address names. */
+  siteName() {
+    const { of, kind } = this.app.state.get().selection;
+    return `${of} ${kind}`;
   }
 
   /** Everything around the view, anew: at the start and for another language. */
@@ -81,12 +88,12 @@ class Page {
     this.form = h("div");
     this.about = h("div");
     this.nav = h("div", { class: "side" });
-    this.bar = h("div", { class: "stickybar" });
+    this.bar = h("section", { class: "stickybar", "aria-label": t("strip.queries") });
     this.main = h("main", { id: "view", tabindex: -1 }, waiting(8));
     this.root.replaceChildren(
       h("a", { class: "skip", href: "#view", onclick: (event) => { event.preventDefault(); this.main.focus(); } }, t("skip")),
-      h("header", { class: "top" }, h("p", { class: "brand" }, h("span", { class: "bird", "aria-hidden": "true" }), "Budgerigar", h("span", { class: "tagline" }, t("tagline"))), switches(app, () => this.help)),
-      h("div", { class: "question" }, this.form, this.about),
+      h("header", {}, h("div", { class: "top" }, h("p", { class: "brand" }, h("span", { class: "bird", "aria-hidden": "true" }), "Budgerigar", h("span", { class: "tagline" }, t("tagline"))),
+        switches(app, () => this.help)), this.form, this.about),
       this.bar, h("div", { class: "body" }, this.nav, this.main), this.help);
     document.title = t("title");
     this.fillForm();
@@ -189,8 +196,7 @@ class Page {
       const same = canonical(complete(app, app.state.get().question)) === canonical(app.question ?? null);
       if (!same) return this.load();
     }
-    const { of, kind } = app.state.get().selection;
-    const site = `${of} ${kind}`;
+    const site = this.siteName();
     if (changed.has("view") || changed.has("theme") || (changed.has("selection") && site !== this.site)) {
       if (site !== this.site) this.frame();
       this.site = site;

@@ -1,0 +1,110 @@
+"""The page in the system's Chromium: a browser, a page that may talk to our server alone, and waiting."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+HOW = (
+    "the page's tests need a browser and found none of "
+    f"{', '.join(NAMES)}. On Debian and Ubuntu: sudo apt-get install chromium"
+)
+
+
+def browser_path() -> str:
+    """The system's Chromium. Without one: a failure where CI=true, else a skipped test."""
+    for name in NAMES:
+        if found := shutil.which(name):
+            return found
+    if os.environ.get("CI", "").lower() in ("1", "true", "yes"):
+        pytest.fail(HOW)
+    pytest.skip(HOW)
+
+
+@contextmanager
+def opened_browser() -> Iterator[Any]:
+    """A browser without a window."""
+    path = browser_path()
+    api = pytest.importorskip("playwright.sync_api")
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@dataclass
+class Visit:
+    """One tab. `asked`: every address that it wanted; `wrong`: errors of its scripts and its console."""
+
+    page: Any
+    host: str
+    asked: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+
+    def go(self, **state: Any) -> None:
+        """Open the page with this state in the address, and wait until its view is drawn."""
+        address = "&".join(
+            f"{name.replace('__', '.')}={quote(str(v))}" for name, v in state.items()
+        )
+        self.page.goto("about:blank")
+        self.page.goto(f"http://{self.host}/#{address}")
+        self.drawn()
+
+    def drawn(self) -> None:
+        """Wait for the view: its first panel stands and nothing is being asked."""
+        self.until(
+            "document.querySelector('.view-body .panel, .failure') && "
+            "!document.querySelector('[aria-busy=true], .waiting, .stale')"
+        )
+
+    def until(self, condition: str, seconds: float = 20.0) -> Any:
+        """What a JavaScript expression gives once that is true; polled, for the page allows no eval."""
+        end = time.monotonic() + seconds
+        while not (found := self.page.evaluate(condition)):
+            assert time.monotonic() < end, f"never true: {condition}; {self.wrong}"
+            time.sleep(0.02)
+        return found
+
+    def text(self, selector: str) -> str:
+        """What stands there, blanks joined."""
+        found: str = self.page.locator(selector).first.inner_text()
+        return " ".join(found.split())
+
+    def texts(self, selector: str) -> list[str]:
+        return [" ".join(each.split()) for each in self.page.locator(selector).all_inner_texts()]
+
+
+@contextmanager
+def visit(browser: Any, host: str, **settings: Any) -> Iterator[Visit]:
+    """A tab whose every request to another host is stopped and remembered."""
+    size = {"width": 1280, "height": 900}
+    context = browser.new_context(**{"viewport": size, "locale": "en-US", **settings})
+    page = context.new_page()
+    page.set_default_timeout(15_000)
+    shown = Visit(page, host)
+
+    def route(request: Any) -> None:
+        shown.asked.append(request.request.url)
+        if request.request.url.startswith(f"http://{host}/"):
+            request.continue_()
+        else:
+            request.abort()
+
+    context.route("**/*", route)
+    page.on("pageerror", lambda error: shown.wrong.append(str(error)))
+    page.on("console", lambda line: line.type == "error" and shown.wrong.append(line.text))
+    try:
+        yield shown
+    finally:
+        context.close()
