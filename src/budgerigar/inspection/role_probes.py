@@ -30,6 +30,7 @@ LONGEST = 96  # tokens of a text at most: enough for every role, quick for a lar
 N_RANDOM, N_STORIES, N_CODE, N_PAIRS = 12, 32, 20, 60
 _FEWEST = 4  # texts that a tokenizer must hold
 _LONGEST_REPEAT = 32
+_FEW_TOKENS = 12  # of which some must stand twice in a half
 
 
 @dataclass(frozen=True)
@@ -132,27 +133,26 @@ def repeats(reader: Reader, n: int = N_RANDOM, seed: int = 0) -> Probe:
     sites = (("decoder", "self"), ("encoder", "self"))
     roles = ("duplicate", "induction")
     room = reader.longest - 1 - int(reader.assembly == "encoder-only")
-    most = min(room // 2, _LONGEST_REPEAT)
+    known = [_known_ids(t) for t in (reader.tokenizer, reader.source_tokenizer or reader.tokenizer)]
+    fewest_known = min(map(len, known))
+    # all tokens of a half differ where there are enough of them
+    most = min(room // 2, _LONGEST_REPEAT, max(fewest_known, _FEW_TOKENS))
     fewest = max(3, most // 3)
-    pools = [_known_ids(tokenizer) for tokenizer in (reader.tokenizer, reader.source_tokenizer)]
     on = f"{n} sequences of {fewest} to {most} random tokens, each given twice"
-    if most < fewest or any(pool is not None and len(pool) < 2 for pool in pools):
+    if most < fewest or fewest_known < 2:
         reason = f"{reader.longest} positions are too few to repeat anything"
         return Probe(on, roles, sites, reason=reason)
     rng = np.random.default_rng(seed)
     lengths = [round(length) for length in np.linspace(fewest, most, n)]
     examples = []
     for r in lengths:
-        ids = _twice(rng, pools[0], r)
-        source = _twice(rng, pools[1] if pools[1] is not None else pools[0], r)
+        ids, source = (_twice(rng, pool, r) for pool in known)
         examples.append(Example(ids, _ask_tokens, source if reader.paired else None))
     return Probe(on, roles, sites, examples)
 
 
-def _known_ids(tokenizer: Any) -> Array | None:
+def _known_ids(tokenizer: Any) -> Array:
     """Ids that a model has met, special tokens left out."""
-    if tokenizer is None:
-        return None
     known = np.ones(tokenizer.vocab_size, dtype=bool)
     never = getattr(tokenizer, "never_seen", None)
     if never is not None:
@@ -161,8 +161,7 @@ def _known_ids(tokenizer: Any) -> Array | None:
     return np.flatnonzero(known)
 
 
-def _twice(rng: np.random.Generator, pool: Array | None, r: int) -> list[int]:
-    assert pool is not None
+def _twice(rng: np.random.Generator, pool: Array, r: int) -> list[int]:
     drawn = rng.choice(pool, size=r, replace=len(pool) < r)
     return [int(token) for token in (*drawn, *drawn)]
 
@@ -219,9 +218,7 @@ def stories(reader: Reader, of: str, n: int = N_STORIES) -> Probe:
 
 def _places_on_random(reader: Reader, of: str, reason: str) -> Probe:
     """The roles by place need no words: they are measured on random tokens where stories cannot be."""
-    pool = _known_ids(reader.tokenizer)
-    assert pool is not None
-    rng = np.random.default_rng(1)
+    pool, rng = _known_ids(reader.tokenizer), np.random.default_rng(1)
     n = max(2, reader.longest - 2)
     ids = [[int(t) for t in rng.choice(pool, size=n)] for _ in range(N_RANDOM)]
     examples = [Example(one, _ask_places, None, natural=True) for one in ids]

@@ -1,0 +1,73 @@
+"""Head roles on models: an induction head that is found, seen to be born, and missed when it is off."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from budgerigar.inspection.born import Born, born
+from budgerigar.inspection.role_results import HeadRoles
+from budgerigar.inspection.roles import head_roles
+from budgerigar.inspection.switched import Switches, switch_off
+from copier import Copier, train_copier
+
+
+@pytest.fixture(scope="module")
+def copier() -> Copier:
+    return train_copier()
+
+
+@pytest.fixture(scope="module")
+def roles(copier: Copier) -> HeadRoles:
+    return head_roles(copier.network, copier.tokenizer, start_id=copier.start_id)
+
+
+@pytest.fixture(scope="module")
+def life(copier: Copier) -> Born:
+    return born(copier.checkpoints, copier.tokenizer, start_id=copier.start_id)
+
+
+def test_the_induction_head_is_found_and_badged(roles: HeadRoles) -> None:
+    print(roles)
+    row = roles.role("induction")
+    assert row.found
+    best = row.found[0]
+    assert row.names[best].startswith("L1")  # it needs what a head of the layer before wrote
+    assert row.score[best] > 0.5
+    assert row.best_untrained is not None
+    assert row.best_untrained < 0.2
+    assert row.offset[best] < 0.3  # the distance of the copy differs from text to text
+    assert "induction" in roles[0].badges()[row.names[best]]
+
+
+def test_it_appears_between_two_named_checkpoints(life: Born, roles: HeadRoles) -> None:
+    print(life)
+    head = roles.role("induction").names[roles.role("induction").found[0]]
+    birth = next(b for b in life.births() if b.role == "induction" and b.head == head)
+    assert birth.before is not None
+    assert birth.before < birth.at
+    assert birth.score_before is not None
+    assert birth.score_before < 0.4 <= birth.score_at
+    scores = life.scores("induction")
+    assert scores.shape == (len(life.names), 4)
+    assert f"{head} comes to have it between {birth.before}" in str(life)
+    json.dumps(life.as_dict(), allow_nan=False)
+
+
+@pytest.mark.parametrize("how", ["mean", "zero", "resample"])
+def test_switching_it_off_destroys_the_copy(copier: Copier, roles: HeadRoles, how: str) -> None:
+    row = roles.role("induction")
+    off = [row.names[n] for n in row.found]
+    effect = switch_off(
+        copier.network,
+        copier.tokenizer,
+        off,
+        how,  # type: ignore[arg-type]
+        start_id=copier.start_id,
+    )
+    print(effect)
+    change = effect.change("copy")
+    assert change.before.value > 0.9
+    assert change.after.value < 0.5
+    assert effect.change("copy", "nats").difference > 1.0
