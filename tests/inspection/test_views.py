@@ -400,6 +400,9 @@ def test_a_translation_goes_on_from_its_beginning(kind: str) -> None:
         float(looked.trace.logits[-1].softmax(-1)[first["id"]]), rel=1e-4
     )
     assert found["carries"]["source_bytes"] > 0
+    written = looked.trace.targets[:-1]  # type: ignore[attr-defined]
+    ids = look_at(model, {"source": PAIR["source"], "target": written, "prefix": True})
+    assert torch.equal(ids.trace.logits, looked.trace.logits)
 
 
 @pytest.mark.parametrize("cell", ["lstm", "gru", "elman"])

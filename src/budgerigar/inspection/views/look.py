@@ -1,7 +1,7 @@
 """A question that the page asks, resolved: which network, which text, what is switched off.
 
     {"model": id, "text": str}                      or "ids": [int] where tokens are meant, not text
-    {"model": id, "source": str, "target": str|null}   null: the model's own translation;
+    {"model": id, "source": str, "target": str|[int]|null}   null: the model's own translation;
                                                     "prefix": true: the target is only a beginning
     and, all optional:
     "checkpoint": name    the same model at that moment of its training
@@ -43,7 +43,10 @@ _TYPES: dict[str, tuple[Any, str]] = {
     "text": (str, "text"),
     "ids": (list, "a list of token ids"),
     "source": (str, "text"),
-    "target": ((str, type(None)), "text, or null for the model's own translation"),
+    "target": (
+        (str, list, type(None)),
+        "text, a list of token ids, or null for the model's own translation",
+    ),
     "prefix": (bool, "true or false"),
     "checkpoint": ((str, type(None)), "the name of a checkpoint"),
     "off": (list, 'a list of heads such as "L2.H3"'),
@@ -159,7 +162,8 @@ class Look:
         target = asked.get("target")
         _check_length(len(self.source_tokenizer.encode(asked["source"])), "source")
         if target is not None:
-            _check_length(len(self.tokenizer.encode(target)), "target")
+            ids = self.tokenizer.encode(target) if isinstance(target, str) else target
+            _check_length(len(ids), "target")
         prefix = bool(asked.get("prefix")) and target is not None
         traced: Trace = self.model.trace(asked["source"], target, prefix=prefix)
         return traced
@@ -229,8 +233,9 @@ def checked_question(question: Any) -> dict[str, Any]:
             raise UserError(f"{key} = {part!r} in a question must be {words}")
         if isinstance(part, str):
             _check_text(key, part)
-    for key in ("ids", "mask"):
-        for number in question.get(key, ()):
+    for key in ("ids", "mask", "target"):
+        given = question.get(key)
+        for number in given if isinstance(given, list) else ():
             if not isinstance(number, int) or isinstance(number, bool) or number < 0:
                 raise UserError(
                     f"{key} in a question holds {number!r}; it must be {_TYPES[key][1]}"

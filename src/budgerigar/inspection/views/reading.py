@@ -49,7 +49,8 @@ def read(look: Look, top: int = 10) -> dict[str, Any]:
 
     NEXT: the true softmax after the text (a translation's end; after a prefix: what comes next).
     {"ids": i4 (n <= 200), likeliest first, "p": f4 (n), "rest": sum of all others, "logits": f4 (V),
-     "end": {"ids": [int], "p": that any of them comes}|null, "row": the position it is read from}
+     "end": {"id": the first, "ids": [all that end a text], "p": that any of them comes}|null,
+     "row": the position it is read from}
 
     SITE: one kind of attention.
     {"of": "encoder"|"decoder", "kind": "self"|"cross", "title": "decoder, cross-attention",
@@ -163,7 +164,7 @@ def next_token(look: Look, row: int, names: Names) -> dict[str, Any]:
         "p": shown,
         "rest": max(0.0, float(chances.sum()) - float(shown.sum())),
         "logits": Stored(array(logits), "f4"),
-        "end": {"ids": ends, "p": float(chances[ends].sum())} if ends else None,
+        "end": {"id": ends[0], "ids": ends, "p": float(chances[ends].sum())} if ends else None,
         "row": row % len(look.trace.logits),
     }
 
