@@ -1,0 +1,216 @@
+"""Two sentences in one model, or one sentence in two models: what each head does differently.
+
+The tokens of both are aligned first: equal ones, and in between what stands in each other's place
+("tired" and "wide"). Where the two models cut the text into different tokens, words are compared: the
+weights on a word's tokens are summed, the rows of its tokens averaged (Clark et al. 2019, section 5).
+A map holds second - first, so it is positive where the second looks harder; cells that either cannot
+see, or that have no counterpart, are told apart from cells that do not differ.
+
+Shapes: R aligned rows, C aligned columns, N heads that both have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Any, Literal
+
+import numpy as np
+
+from budgerigar.errors import UserError
+from budgerigar.inspection.alignments import Words, pool, words_of
+from budgerigar.inspection.labels import Spelling, pad
+from budgerigar.inspection.role_scores import uniform_weights
+from budgerigar.inspection.traces import Site, Trace
+
+Units = Literal["tokens", "words"]
+Pairs = list[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class HeadDifference:
+    """One head in both. map (R,C): second - first, 0 where `hidden` says that nothing can be compared.
+
+    moved: mean over rows of half the sum of |difference|: the share of a row's weight that is
+    elsewhere, 0 to 1 (total variation; weight on what has no counterpart counts as elsewhere).
+    largest: (row, column) of the largest difference in size.
+    """
+
+    name: str
+    map: np.ndarray
+    moved: float
+    largest: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Differences(Sequence[HeadDifference]):
+    """All heads that both have, in order. `str()` is a table, the most moved first.
+
+    rows, columns: (name in the first, name in the second), aligned; places: where they stand in
+    each. hidden (R,C) bool: masked in one of them. alone: heads that only one of them has. units:
+    what rows and columns are.
+    """
+
+    units: Units
+    rows: tuple[tuple[str, str], ...]
+    columns: tuple[tuple[str, str], ...]
+    row_places: tuple[tuple[int, int], ...]
+    column_places: tuple[tuple[int, int], ...]
+    hidden: np.ndarray
+    heads: tuple[HeadDifference, ...]
+    alone: tuple[str, ...]
+    of: str
+    kind: str
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.heads[index]
+
+    def __len__(self) -> int:
+        return len(self.heads)
+
+    def head(self, name: str) -> HeadDifference:
+        """One head by its name."""
+        for head in self.heads:
+            if head.name == name:
+                return head
+        raise UserError(f"there is no head {name} in both; there are {self.heads[0].name} to "
+                        f"{self.heads[-1].name}")  # fmt: skip
+
+    def table(self, top: int | None = 12) -> str:
+        """The most moved heads as text."""
+        n = len(self.rows)
+        lines = [f"{len(self.heads)} heads compared over {n} {self.units} that both have"]
+        lines.append(f"{'head':<8}{'moved':>7}  largest difference (second - first)")
+        ranked = sorted(self.heads, key=lambda head: -head.moved)
+        for head in ranked[:top]:
+            row, column = head.largest
+            link = f"{_both(self.rows[row])} → {_both(self.columns[column])}"
+            lines.append(
+                f"{pad(head.name, 8)}{head.moved:>7.3f}  {link} {head.map[row, column]:+.3f}"
+            )
+        if top is not None and len(ranked) > top:
+            lines.append(f"… and {len(ranked) - top} more heads")
+        if self.alone:
+            lines.append(f"in one of them only: {', '.join(self.alone[:12])}")
+        return "\n".join(lines)
+
+    __str__ = table
+    __repr__ = table
+
+
+def _both(names: tuple[str, str]) -> str:
+    return names[0] if names[0] == names[1] else f"{names[0]}/{names[1]}"
+
+
+def differences(
+    first: Trace,
+    second: Trace,
+    of: str | None = None,
+    kind: str | None = None,
+    units: Units | None = None,
+) -> Differences:
+    """What the heads of `second` do otherwise than those of `first` of the same name.
+
+    units: None: tokens, unless both spell the same text with different tokens.
+
+    Raises:
+        UserError: a kind of attention that one of them lacks, or nothing that both have.
+    """
+    sites = first.site(of, kind), second.site(of, kind)
+    units = units or _units(sites)
+    sides = [_Side(trace, site, units) for trace, site in zip((first, second), sites, strict=True)]
+    rows = aligned(sides[0].row_names, sides[1].row_names)
+    columns = aligned(sides[0].column_names, sides[1].column_names)
+    if not rows or not columns:
+        raise UserError("the two texts have nothing in common that could be compared")
+    picks = [np.ix_([r[n] for r in rows], [c[n] for c in columns]) for n in (0, 1)]
+    shared = [name for name in sides[0].heads if name in set(sides[1].heads)]
+    if not shared:
+        raise UserError("the two models have no head of the same name")
+    hidden = np.zeros((len(rows), len(columns)), dtype=bool)
+    found = []
+    for name in shared:
+        parts = [side.weights(name) for side in sides]
+        seen = [side.visible(name)[pick] for side, pick in zip(sides, picks, strict=True)]
+        blind = ~(seen[0] & seen[1])
+        hidden |= blind
+        cut = [part[pick] for part, pick in zip(parts, picks, strict=True)]
+        found.append(_difference(name, cut, blind))
+    everyone = {name for side in sides for name in side.heads}
+    return Differences(
+        units,
+        tuple((sides[0].row_names[a], sides[1].row_names[b]) for a, b in rows),
+        tuple((sides[0].column_names[a], sides[1].column_names[b]) for a, b in columns),
+        tuple(rows),
+        tuple(columns),
+        hidden,
+        tuple(found),
+        tuple(sorted(everyone - set(shared))),
+        sites[0].of,
+        sites[0].kind,
+    )
+
+
+def _difference(name: str, cut: Sequence[np.ndarray], blind: np.ndarray) -> HeadDifference:
+    """One head, its weights between aligned rows and columns in both."""
+    difference = np.where(blind, 0.0, cut[1] - cut[0])
+    # what has no counterpart is elsewhere in one of them
+    rest = [np.abs(1.0 - part.sum(-1)) * (part.sum(-1) > 0) for part in cut]
+    both = 0.5 * (np.abs(cut[1] - cut[0]).sum(-1) + rest[0] + rest[1])
+    place = np.unravel_index(int(np.abs(difference).argmax()), difference.shape)
+    moved = float(np.minimum(both, 1.0).mean())
+    return HeadDifference(name, difference, moved, (int(place[0]), int(place[1])))
+
+
+def _units(sites: tuple[Site, Site]) -> Units:
+    """Words where the same text is cut into different tokens."""
+    same_text = sites[0].key_spelling.text == sites[1].key_spelling.text
+    same_cut = sites[0].key_spelling.spans == sites[1].key_spelling.spans
+    return "words" if same_text and not same_cut else "tokens"
+
+
+class _Side:
+    """One of the two: names of its rows and columns, and each head's weights between them."""
+
+    def __init__(self, trace: Trace, site: Site, units: Units) -> None:
+        self.trace, self.site = trace, site
+        self.words: tuple[Words, Words] | None = None
+        spellings = site.query_spelling, site.key_spelling
+        if units == "words":
+            self.words = (words_of(spellings[0]), words_of(spellings[1]))
+        self.row_names, self.column_names = (
+            self._names(spelling, n) for n, spelling in enumerate(spellings)
+        )
+        self.heads = trace.names(site.of, site.kind)
+
+    def _names(self, spelling: Spelling, side: int) -> list[str]:
+        return list(spelling.labels) if self.words is None else list(self.words[side].texts)
+
+    def weights(self, name: str) -> np.ndarray:
+        """(rows, columns) of one head."""
+        head = self.trace.attention(name, self.site.of, self.site.kind)
+        return self._pooled(np.asarray(head.weights, dtype=np.float64))
+
+    def visible(self, name: str) -> np.ndarray:
+        """(rows, columns) bool: of a word, any of its tokens sees any."""
+        head = self.trace.attention(name, self.site.of, self.site.kind)
+        return np.asarray(self._pooled(uniform_weights(~head.mask.hidden)) > 0)
+
+    def _pooled(self, weights: np.ndarray) -> np.ndarray:
+        if self.words is None:
+            return weights
+        return np.asarray(pool(weights, *self.words)[..., :-1])
+
+
+def aligned(first: Sequence[str], second: Sequence[str]) -> Pairs:
+    """(place in the first, place in the second) of what corresponds, in order.
+
+    Equal names, and stretches of the same length that stand in each other's place between them.
+    """
+    found: Pairs = []
+    matcher = SequenceMatcher(None, first, second, autojunk=False)
+    for what, start, stop, other, end in matcher.get_opcodes():
+        if what == "equal" or (what == "replace" and stop - start == end - other):
+            found += zip(range(start, stop), range(other, end), strict=True)
+    return found
