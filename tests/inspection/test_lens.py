@@ -9,7 +9,7 @@ from streams import ALL, TRANSLATORS, model_of, traced
 from toy import STORY, one_text, words
 
 from budgerigar.errors import UserError
-from budgerigar.inspection import edited_network, lens_logits, logit_lens, trace
+from budgerigar.inspection import edited_network, lens, lens_logits, logit_lens, stream, trace
 from budgerigar.inspection.lens_text import lens_text, naming
 
 
@@ -130,3 +130,13 @@ def test_as_a_table() -> None:
     assert "left out for want of room: L0" in narrow
     assert "after the one" not in narrow
     assert name(10**6) == "id 1000000"
+
+
+def test_a_long_vocabulary_is_read_a_few_rows_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert stream.rows_at_once(torch.zeros(2, 50_000)) > 8
+    whole = logit_lens(traced("pre"), 4)
+    monkeypatch.setattr(lens, "rows_at_once", lambda logits: 3)
+    monkeypatch.setattr(stream, "rows_at_once", lambda logits: 3)
+    parts = logit_lens(traced("pre"), 4)
+    for field in ("top", "chances", "final", "final_chance", "final_rank", "divergence"):
+        np.testing.assert_array_equal(getattr(whole, field), getattr(parts, field))

@@ -20,7 +20,7 @@ from torch import Tensor
 from budgerigar.errors import UserError
 from budgerigar.inspection.attribution import output_directions
 from budgerigar.inspection.paths import SUBLAYERS, Path, freeze, path_of
-from budgerigar.inspection.stream import Stream, double, position_of, stream_of
+from budgerigar.inspection.stream import Stream, divergence, double, position_of, stream_of
 from budgerigar.layers.taps import Replacement, Taps
 from budgerigar.models.modes import without_dropout
 
@@ -283,10 +283,7 @@ def without_residual(trace: Trace, layer: int, of: str | None = None) -> Without
     cosines = np.array([_cosine(a, b) for a, b in zip(own, found, strict=True)])
     if getattr(trace.network, "head", None) is None:
         return WithoutResidual(found, None, cosines, None)
-    before = torch.log_softmax(trace.logits.double(), dim=-1)
-    then = torch.log_softmax(logits[0].double(), dim=-1)
-    apart = torch.nan_to_num(before.exp() * (before - then)).sum(-1).clamp(min=0)
-    return WithoutResidual(found, logits[0], cosines, apart.cpu().numpy())
+    return WithoutResidual(found, logits[0], cosines, divergence(trace.logits, logits[0]))
 
 
 def _alone(block: Any) -> dict[str, Replacement]:

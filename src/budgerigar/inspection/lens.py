@@ -19,7 +19,14 @@ from torch import Tensor
 
 from budgerigar.errors import UserError
 from budgerigar.evaluation.losses import ranks_of
-from budgerigar.inspection.stream import Stream, ending_stream, read_out, row_labels
+from budgerigar.inspection.stream import (
+    Stream,
+    divergence,
+    ending_stream,
+    read_out,
+    row_labels,
+    rows_at_once,
+)
 
 if TYPE_CHECKING:
     from budgerigar.inspection.traces import Trace
@@ -69,9 +76,8 @@ def logit_lens(trace: Trace, top: int = 5) -> Lens:
         raise UserError(f"top = {top}: show at least one token")
     stream = ending_stream(trace)
     last = lens_logits(trace, stream.depth)
-    own = torch.log_softmax(last.double(), dim=-1)
-    final = own.argmax(dim=-1)
-    rows = [_read(lens_logits(trace, row), own, final, top) for row in range(stream.depth + 1)]
+    final = last.argmax(dim=-1)
+    rows = [_read(lens_logits(trace, row), last, final, top) for row in range(stream.depth + 1)]
     columns = [np.stack(column) for column in zip(*rows, strict=True)]
     return Lens(
         ("embedding", *(f"L{layer}" for layer in range(stream.depth))),
@@ -83,14 +89,18 @@ def logit_lens(trace: Trace, top: int = 5) -> Lens:
     )
 
 
-def _read(logits: Tensor, own: Tensor, final: Tensor, top: int) -> tuple[np.ndarray, ...]:
+def _read(logits: Tensor, last: Tensor, final: Tensor, top: int) -> tuple[np.ndarray, ...]:
     """One row of the lens: ids and chances (T,k), the final token's chance, rank and KL (T,)."""
-    row = torch.log_softmax(logits.double(), dim=-1)
-    best = row.topk(min(top, row.shape[-1]), dim=-1)
-    chance = row.gather(-1, final[:, None])[:, 0].exp()
-    apart = torch.nan_to_num(own.exp() * (own - row)).sum(dim=-1).clamp(min=0)
-    found = (best.indices, best.values.exp(), chance, ranks_of(logits, final), apart)
-    return tuple(part.cpu().numpy() for part in found)
+    ids, chances, chance = [], [], []
+    step = rows_at_once(logits)
+    for part, wanted in zip(logits.split(step), final.split(step), strict=True):
+        row = torch.softmax(part.double(), dim=-1)
+        best = row.topk(min(top, row.shape[-1]), dim=-1)
+        ids.append(best.indices)
+        chances.append(best.values)
+        chance.append(row.gather(-1, wanted[:, None])[:, 0])
+    found = [torch.cat(parts).cpu().numpy() for parts in (ids, chances, chance)]
+    return (*found, ranks_of(logits, final).cpu().numpy(), divergence(last, logits))
 
 
 def _stream_at(trace: Trace, stream: Stream, row: int) -> Tensor:

@@ -129,6 +129,24 @@ def read_out(stream: Stream, vectors: Tensor) -> Tensor:
     return logits
 
 
+def divergence(own: Tensor, other: Tensor) -> np.ndarray:
+    """KL(own || other) of the softmax of each row, in nats: logits (T,V) twice -> (T,) float64.
+
+    Some rows at a time: (T,V) in float64 may not fit.
+    """
+    found = []
+    for a, b in zip(own.split(rows_at_once(own)), other.split(rows_at_once(own)), strict=True):
+        first, second = (torch.log_softmax(part.double(), dim=-1) for part in (a, b))
+        apart = torch.nan_to_num(first.exp() * (first - second)).sum(dim=-1)
+        found.append(apart.clamp(min=0).cpu().numpy())
+    return np.concatenate(found)
+
+
+def rows_at_once(logits: Tensor) -> int:
+    """How many rows of (T,V) to turn into float64 together: 32 MB of them."""
+    return max(1, 2**22 // logits.shape[-1])
+
+
 def output_matrix(network: Any, tokens: list[int]) -> np.ndarray:
     """Rows of the output matrix as they multiply, float64 (k,W) of k tokens.
 
