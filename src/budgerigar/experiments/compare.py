@@ -105,7 +105,8 @@ def compare(
 
 def _same_as_before(folder: Path, asked: Asked, corpus: Any) -> None:
     """Keep what is compared; refuse to mix it with other settings. Models may be added."""
-    now = {**dataclasses.asdict(asked), "fingerprint": corpus.fingerprint}
+    now = {**dataclasses.asdict(asked), "minutes": asked.budget}  # 5 said or not said
+    now["fingerprint"] = corpus.fingerprint
     free = ("models", "threads")
     path = folder / SETTINGS
     if path.is_file():

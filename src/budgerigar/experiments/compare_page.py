@@ -140,7 +140,8 @@ def page(found: Comparison) -> str:
         f"<h1>{escape(found.corpus)}: from the n-gram to the Transformer</h1>",
         f"<p>{found.train_tokens:,} tokens to learn from, the same for all; {found.n_tokens:,} scored, "
         f"each once, in windows of {found.window} (streaming: with the state carried on). Networks: "
-        f"{budget}, seed {asked.seed}. ± is one standard error over windows.</p>",
+        f"{budget}, seed {asked.seed}. ± is one standard error over windows; writes/s: tokens of one "
+        "text, one after the other; carries: bytes handed from token to token.</p>",
         html_table(HEAD, rows(found)),
         *(f"<p>{escape(sentence)}</p>" for sentence in verdict(found)),
         "<h2>Bits per byte by time of training</h2>",

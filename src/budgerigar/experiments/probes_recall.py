@@ -328,7 +328,7 @@ def _probe(lines: Sequence[Line], sizes: Sizes, owners: int, seed: int, folder: 
                 line.name,
                 f"{line.parameters:,}",
                 duration(line.seconds),
-                *(f"{value:.0f}%" for value in line.accuracy),
+                *(f"{value:.0f}" for value in line.accuracy),
             )
             for line in lines
         ),

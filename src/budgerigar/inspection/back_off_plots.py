@@ -62,8 +62,7 @@ def back_off_figure(found: BackOff, marked: Sequence[int] = (), text_only: bool 
             _colour_bar(figure, image, bar)
     title = f"How the order-{found.order} n-gram ({NAMES[found.smoothing]}) backed off"
     if marked:
-        names = ", ".join(f"“{found.trace.labels[at]}”" for at in marked)
-        title = f"{title}: {texts(names)}"
+        title = f"{title}: “{texts(found.joined([found.trace.labels[at] for at in marked]))}”"
     write_title(figure, title, texts(fit(found.about, inches[0])), texts.families)
     figure.text(
         0.12 / inches[0], 0.1 / inches[1], _footer(found, n_shown), size=7.5, color="#444444"
