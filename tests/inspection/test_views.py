@@ -10,17 +10,22 @@ import numpy as np
 import pytest
 import torch
 import viewed
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from viewed import PAIR, STORY, view
 
 from budgerigar.api.model import Model
 from budgerigar.errors import UserError
 from budgerigar.inspection.editing import EditedNetwork
+from budgerigar.inspection.labels import spell, visible
 from budgerigar.inspection.pair_traces import PairTrace
 from budgerigar.inspection.traces import Trace
-from budgerigar.inspection.views import VIEWS, Look, ask, can, look_at, value_of
+from budgerigar.inspection.views import VIEWS, Look, ask, can, linking, look_at, value_of
 from budgerigar.inspection.views.look import MOST_TOKENS
 from budgerigar.inspection.views.payload import described
+from budgerigar.inspection.views.sides import spelling_value
 from budgerigar.layers.config import LayerPattern
+from budgerigar.text.tokenizers import train_tokenizer
 
 KINDS = list(viewed.MODELS)
 DIALS: dict[str, dict[str, Any]] = {
@@ -169,6 +174,68 @@ def test_heads_of_other_kinds(kind: str) -> None:
     compare_heads(viewed.look(kind))
 
 
+def test_heads_of_a_t5() -> None:
+    dials = {"positions": "relative", "attention_scale": "none", "norm": "rms", "norm_place": "pre"}
+    looked = viewed.look("encoder-decoder", **dials, qkv_bias=False, d_head=6)
+    compare_heads(looked)
+    inner = view(looked, "steps", layer=1, head=2, query=3, of="encoder", kind="self")
+    assert inner["scale"]["factor"] == 1.0
+    assert inner["biased"] is not None
+    crossing = view(looked, "steps", layer=1, head=2, query=3, of="decoder", kind="cross")
+    assert crossing["biased"] is None
+    assert crossing["key_side"] == "source"
+
+
+def test_rows_bear_the_text_of_their_queries() -> None:
+    words = STORY.split()
+    for kind in ("decoder", "encoder"):
+        looked = viewed.look(kind)
+        for place, word in enumerate(words, 1):  # <end> stands before them
+            at = {"layer": 1, "head": 0, "query": place}
+            assert view(looked, "row", **at)["label"] == word
+            assert view(looked, "steps", **at)["label"] == word
+    looked = viewed.look("rnn-encoder-decoder")
+    labels = view(looked, "read")["spellings"]["predicted"]["labels"]
+    for place, label in enumerate(labels):
+        at = {"layer": 0, "head": 0, "query": place}
+        assert view(looked, "row", **at)["label"] == view(looked, "steps", **at)["label"] == label
+    text = "".join(label.replace("␣", " ") for label in labels[:-1])
+    assert text == PAIR["target"]
+
+
+def test_a_source_is_spelt_by_its_own_tokenizer() -> None:
+    reader = train_tokenizer([viewed.SOURCE], kind="byte", end=True)
+    other = viewed.translator(source_vocab_size=reader.vocab_size, shared_embeddings=False)
+    looked = look_at(Model(other.network, other.tokenizer, source_tokenizer=reader), PAIR)
+    groups = view(looked, "read")["spellings"]["source"]["groups"]
+    assert [group["text"] for group in groups] == [*PAIR["source"], "<end>"]
+    assert [group["length"] for group in groups] == [3] * len(PAIR["source"]) + [1]
+    assert bytes.fromhex("".join(groups[2]["hex"])).decode() == PAIR["source"][2]
+    (thumbs,) = view(looked, "grid", layer=0, of="decoder", kind="cross")["layers"]
+    last = len(looked.trace.sites[-1].key_spelling) - 1
+    assert (thumbs["link"]["key"] < last).all()  # <end> of the source is no word
+
+
+def test_classes_and_vectors_are_no_words() -> None:
+    model = viewed.encoder(n_classes=3, token_head=False)
+    found = view(look_at(model, {"text": STORY, "mask": [2]}), "read")
+    assert found["fill"] == []
+    assert found["next"] is None
+    assert found["classes"]["names"] == ["0", "1", "2"]
+    assert found["classes"]["p"].sum() == pytest.approx(1)
+    vectors = viewed.encoder(token_head=False)
+    found = view(look_at(vectors, {"text": STORY}), "read")
+    assert found["classes"] is found["surprise"] is None
+    compare_heads(look_at(vectors, {"text": "It had green"}))
+
+
+def test_a_large_model_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linking, "LARGEST_COPY", 1000)
+    found = view(viewed.look("decoder"), "links", query=3, key=1)
+    assert "too much memory" in found["why_no_untrained"]
+    assert {link["untrained"] for link in found["links"]} == {None}
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_read_says_what_the_trace_says(kind: str) -> None:
     looked = viewed.look(kind)
@@ -231,6 +298,29 @@ def test_bytes_are_joined_into_characters(text: str, groups: list[tuple[str, int
     for group in spelt["groups"]:
         if group["length"] > 1:
             assert bytes.fromhex("".join(group["hex"])).decode() == group["text"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(max_size=12), st.sampled_from(["byte", "bpe", "word"]))
+def test_every_token_is_in_one_group_and_nothing_is_lost(text: str, kind: str) -> None:
+    reader = viewed.tokenizer(kind)
+    ids = list(reader.encode(text))
+    value = spelling_value(spell(reader, ids), ids, reader)
+    groups = value["groups"]
+    covered = [t for g in groups for t in range(g["start"], g["start"] + g["length"])]
+    assert covered == list(range(len(ids)))
+    joined = b"".join(
+        bytes.fromhex("".join(group["hex"]))
+        if group["length"] > 1
+        else reader.token_bytes(ids[group["start"]])
+        for group in groups
+    )
+    assert joined.decode() == text
+    for group in groups:
+        if group["length"] > 1:
+            assert len(group["hex"]) == group["length"]
+            whole = bytes.fromhex("".join(group["hex"])).decode()
+            assert group["text"] == visible(whole)
 
 
 @pytest.mark.parametrize("kind", ["encoder-decoder", "rnn-encoder-decoder"])
@@ -470,6 +560,8 @@ def test_heads_that_are_off() -> None:
     assert not steps["model_output"].any()
     assert not steps["contribution"].any()
     assert steps["head_output"].any()  # what it would have been
+    text = view(looked, "generate", count=4, temperature=0.0)["text"]
+    assert text == edited.generate(STORY, max_new_tokens=4, temperature=0.0)
     assert looked.edits == {"off": ["L0.H1", "L1"], "how": "zero", "of": None, "kind": None}
     with pytest.raises(UserError, match="no layer 7"):
         look_at(model, {"text": STORY, "off": ["L7.H0"]})

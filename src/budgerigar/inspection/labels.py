@@ -59,7 +59,7 @@ class Spelling:
         tokens are written by name, other invisible characters visibly.
         """
         found, written = [], 0
-        following = [start for start, _ in self.spans[1:]] + [len(self.text)]
+        following = [*(start for start, _ in self.spans), len(self.text)][1:]
         for (start, end), label, after in zip(self.spans, self.labels, following, strict=True):
             if start == end:
                 found.append(label)

@@ -11,9 +11,14 @@ from budgerigar.inspection.links import Link, rank
 from budgerigar.inspection.names import parse_head
 from budgerigar.inspection.pair_traces import PairTrace
 from budgerigar.inspection.traces import Site
+from budgerigar.inspection.views.cards import bare
 from budgerigar.inspection.views.look import Look
 from budgerigar.inspection.views.payload import Stored
 from budgerigar.inspection.views.sides import which
+from budgerigar.layers.packed_linear import n_weights
+
+LARGEST_COPY = 50_000_000
+"""weights of a model that an untrained copy is made of, to compare with"""
 
 
 def links(
@@ -31,27 +36,40 @@ def links(
 
     {"of", "kind", "title", "query_axis", "key_axis", "queries", "keys",
      "query": str ("“it” (position 7)"), "key": str, "query_positions": [int], "key_positions": [int],
+     "why_no_untrained": str (it was asked for, but the model is too large to be copied; else ""),
      "links": [{"name": "L2.H3", "layer", "head", "weight": float, "distance": float|null (mean weight
        of the same head between other tokens as far apart; null: there are none),
-       "distance_pairs": int, "untrained": float|null (the same head of a fresh copy; null when
-       untrained=false), "uniform": float (all visible keys alike), "rank": int (1: no other token
+       "distance_pairs": int, "untrained": float|null (the same head of a fresh copy; null: there
+       is none), "uniform": float (all visible keys alike), "rank": int (1: no other token
        gets more of the row)}]}
     """
     trace = look.trace
     if of is None and kind is None and any(site.kind == "cross" for site in trace.sites):
         kind = "cross"
     site = trace.site(of, kind)
-    found = rank(
-        trace, query, key, of=site.of, kind=site.kind, untrained=untrained and look.untrained
-    )
+    why = _no_copy(look) if untrained else ""
+    copy = look.untrained if untrained and not why else False
+    found = rank(trace, query, key, of=site.of, kind=site.kind, untrained=copy)
     return {
         **which(trace, site),
+        "why_no_untrained": why,
         "query": found.query,
         "key": found.key,
         "query_positions": list(found.rows),
         "key_positions": list(found.columns),
         "links": [_link(one, site) for one in found.links],
     }
+
+
+def _no_copy(look: Look) -> str:
+    """Why an untrained copy is not made: "" for a model that is small enough."""
+    weights = n_weights(bare(look.network))
+    if weights <= LARGEST_COPY:
+        return ""
+    return (
+        f"an untrained copy of a model of {weights / 1e6:,.0f} million weights would take too much "
+        "memory beside it"
+    )
 
 
 def _link(link: Link, site: Site) -> dict[str, Any]:
