@@ -1,4 +1,4 @@
-"""The page in the system's Chromium: a browser, a page that may talk to our server alone, and waiting."""
+"""The page in the system's Chromium: a browser, a tab that may ask our server alone, and waiting."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def opened_browser() -> Iterator[Any]:
 
 @dataclass
 class Visit:
-    """One tab. `asked`: every address that it wanted; `wrong`: errors of its scripts and its console."""
+    """One tab. `asked`: every address that it wanted; `wrong`: errors of its scripts and console."""
 
     page: Any
     host: str

@@ -1,4 +1,4 @@
-"""The page in a browser, served by the real server: its numbers are the library's; keys, addresses, no leaks."""
+"""The page in a browser, served by the real server: its numbers are the library's, keys, addresses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pages import Visit, opened_browser, visit
 from served import Served, serving
-from toy import network, one_text, translator
+from toy import network, one_text
 
 import budgerigar as bg
 from budgerigar.api.model import Model
@@ -19,19 +19,17 @@ from budgerigar.generation.options import SamplingOptions
 from budgerigar.generation.sampling import process_logits, processors
 
 TEXT = "the cat sat on the 虎 mat ."
-SOURCE = "the cat"
+SOURCE = "轩辕有一只猫。"
 
 
 @pytest.fixture(scope="module")
-def models(little_run: Path) -> dict[str, Model]:
-    """A little GPT, translator and LSTM, with weights large enough that heads and places differ."""
+def models(little_run: Path, translator_folder: Path) -> dict[str, Model]:
+    """A little GPT and LSTM whose heads and places differ, and a translator after its training."""
     tokenizer = bg.load(little_run, device="cpu").tokenizer
-    n = tokenizer.vocab_size
-    both = {"vocab_size": n, "source_vocab_size": n, "decoder_start": tokenizer.end_id}
     return {
-        "gpt": Model(network(n), tokenizer),
-        "translator": Model(translator(**both), tokenizer, source_tokenizer=tokenizer),
-        "lstm": Model(one_text("lstm", n), tokenizer),
+        "gpt": Model(network(tokenizer.vocab_size), tokenizer),
+        "translator": bg.load(translator_folder, device="cpu"),
+        "lstm": Model(one_text("lstm", tokenizer.vocab_size), tokenizer),
     }
 
 
@@ -166,6 +164,7 @@ def test_a_head_shows_the_librarys_weights_with_the_right_labels(
     assert f"{head.weights[10, 3]:.3f}" in readout
     assert "row sum 1.000" in readout
     tab.page.locator(".beside .twin summary").click()
+    tab.until("document.querySelector('.beside tbody')")
     rows = tab.page.locator(".beside table tbody tr")
     assert rows.count() == len(trace.labels)
     for key in (0, 3, 10):
@@ -174,6 +173,7 @@ def test_a_head_shows_the_librarys_weights_with_the_right_labels(
         assert value(weight) == pytest.approx(float(head.weights[10, key]), abs=1e-6)
     assert "later tokens" in rows.nth(11).inner_text()
     tab.page.locator(".map .twin summary").click()
+    tab.until("document.querySelector('.map .twin tbody')")
     names = [each.split()[1] for each in tab.texts(".map .twin tbody th") if len(each.split()) > 1]
     assert names[10] == trace.labels[10].split()[0]  # a row is named by its query
 
@@ -213,9 +213,9 @@ def test_the_grid_shows_every_head_and_sorts_them(tab: Visit, server: Served) ->
 def test_a_translator_shows_its_rows_by_the_predicted_token(
     tab: Visit, models: dict[str, Model]
 ) -> None:
-    trace = models["translator"].trace(SOURCE, "a mat")
+    trace = models["translator"].trace(SOURCE, "Xuanyuan has a cat .")
     head = trace.attention("L1.H0", of="decoder", kind="cross")
-    asked = {"q__model": "translator", "q__source": SOURCE, "q__target": "a mat"}
+    asked = {"q__model": "translator", "q__source": SOURCE, "q__target": "Xuanyuan has a cat ."}
     tab.go(view="head", s__layer=1, s__query=0, s__key=1, **asked)
     readout = tab.text(".readout")
     assert readout.startswith(f"{head.query_labels[0]} 0 → {head.key_labels[1]} 1: ")

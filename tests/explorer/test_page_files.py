@@ -1,4 +1,4 @@
-"""The page's files: rules that let Python join the modules into one script, and words in two languages."""
+"""The page's files: rules by which Python joins the modules into one script; words in two languages."""
 
 from __future__ import annotations
 

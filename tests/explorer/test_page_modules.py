@@ -21,10 +21,13 @@ from budgerigar.inspection.views.payload import Stored, pack
 
 @pytest.fixture(scope="module")
 def tab() -> Iterator[Visit]:
-    with serving(Sessions({})) as served, opened_browser() as browser:
-        with visit(browser, served.host) as shown:
-            shown.page.goto(f"http://{served.host}/index.html")
-            yield shown
+    with (
+        serving(Sessions({})) as served,
+        opened_browser() as browser,
+        visit(browser, served.host) as shown,
+    ):
+        shown.page.goto(f"http://{served.host}/index.html")
+        yield shown
 
 
 def run(tab: Visit, module: str, expression: str, given: Any = None) -> Any:
