@@ -12,10 +12,11 @@ from toy import STORY, chinese, english, network, one_text, recurrent, words
 
 from budgerigar.errors import UserError
 from budgerigar.inspection import attribute_by_key, attribute_logit, edited_network, path_of, trace
-from budgerigar.inspection.attribution import output_directions
 from budgerigar.inspection.lens_text import attribution_text, naming
 from budgerigar.inspection.pair_traces import trace_pair
+from budgerigar.layers.norm import Norm
 from budgerigar.layers.packed_linear import PackedEmbedding, PackedLinear, PackedMatrix
+from budgerigar.layers.taps import Taps
 from budgerigar.models.modes import without_source
 
 
@@ -108,26 +109,65 @@ def test_parts_by_hand_in_float64() -> None:
     assert parts["output bias"] == pytest.approx(float(bias[token] - bias[other]), rel=1e-4)
 
 
-@pytest.mark.parametrize("name", ["pre", "post", "sandwich", "translator, post", "BERT"])
-def test_a_part_is_what_the_logit_loses_without_it_at_a_frozen_scale(name: str) -> None:
-    """Every norm's scale held, one head's output taken away at this position: torch's own autograd
-    gives the slope of the logit along the part, and the map is linear, so the slope is the part.
+def held(norm: Norm, x: torch.Tensor) -> torch.Tensor:
+    """A norm's own numbers; its scale gives no gradient, as if it were a constant."""
+    spread = x - x.mean(-1, keepdim=True) if norm.kind == "layer" else x
+    scale = (spread.detach().square().mean(-1, keepdim=True) + norm.epsilon).rsqrt()
+    weight = None if norm.weight is None else norm.weight + (1 if norm.offset else 0)
+    normed = spread * scale if weight is None else spread * scale * weight
+    return normed if norm.bias is None else normed + norm.bias
+
+
+def slope(name: str, tap: str, at: int, token: int, monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
+    """The gradient (D,) of a logit by what is written at the tap `tap`, on its direct way alone: by
+    torch's autograd, through the model itself, with scales held and all sublayers' outputs constant.
     """
     model = model_of(name).double()
     seen = traced(name, model)
-    at, token, layer = 3, 2, 1
-    path = path_of(seen, at)
-    stack = model.decoder if model.decoder is not None else model.encoder
-    block = list(stack.blocks())[layer]
-    head = next(o for o in path.origins if (o.layer, o.head) == (layer, 1))
-    share = attribute_logit(seen, at, token, path=path).parts[path.origins.index(head)].logit
-    width = model.config.head_width
-    output = torch.from_numpy(seen.tap(f"{block.self_attention.name}.head_output")[1, at])
-    columns = block.self_attention.output.weight[:, width : 2 * width].detach()
-    part = (columns @ output.double()).numpy()
-    pushed = path.push(layer, "self_attention", part[None])[0]
-    assert share == pytest.approx(float(output_directions(path, [token])[0][0] @ pushed), rel=1e-5)
-    np.testing.assert_allclose(pushed, path.vectors[path.origins.index(head)], atol=1e-6)
+    monkeypatch.setattr(Norm, "forward", held)
+    if model.config.head_transform:
+        act = model.head.activation
+        monkeypatch.setattr(model.head, "activation", lambda z: z * (act(z) / z).detach())
+    probe = torch.zeros(model.config.d_model, dtype=torch.float64, requires_grad=True)
+
+    def touch(value: torch.Tensor) -> torch.Tensor:
+        touched = value.detach().clone()
+        touched[0, at] = touched[0, at] + probe
+        return touched
+
+    constant = {
+        "*_attention.output": torch.Tensor.detach,
+        "*.feed_forward.output": torch.Tensor.detach,
+    }
+    logits = model(**seen.inputs, taps=Taps(replace={**constant, tap: touch}))
+    torch.testing.assert_close(logits[0].float(), seen.logits, rtol=1e-3, atol=1e-3)
+    (found,) = torch.autograd.grad(logits[0, at, token], probe, allow_unused=True)
+    return np.zeros(len(probe)) if found is None else found.numpy()  # None: no way leads there
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if "capped" not in name])
+def test_parts_go_the_way_that_autograd_finds_with_scales_held(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An independent way to every frozen map: what a sublayer wrote, times the logit's gradient."""
+    seen, at, token = traced(name), 3, 2
+    found = attribute_logit(seen, at, token)
+    stack = "encoder" if seen.network.decoder is None else "decoder"
+    sublayers = {"feed_forward": "feed-forward", "self_attention": "self"}
+    if name in TRANSLATORS:
+        sublayers["cross_attention"] = "cross"
+    for layer in (0, 1):
+        for sublayer, kind in sublayers.items():
+            tap = f"{stack}.{layer}.{sublayer}.output"
+            with monkeypatch.context() as patch:
+                gradient = slope(name, tap, at, token, patch)
+            expected = float(gradient @ seen.tap(tap)[at])
+            mine = sum(
+                part.logit
+                for part in found.parts
+                if part.origin.layer == layer and kind in (part.origin.kind, part.origin.attention)
+            )
+            assert mine == pytest.approx(expected, rel=1e-3, abs=1e-3), tap
 
 
 @pytest.mark.parametrize(
