@@ -764,6 +764,44 @@ def test_stored_precision_is_stated_and_kept() -> None:
     assert apart.max() <= wide["within"] < 0.002
 
 
+def sliced(whole: dict[str, Any], query: int) -> dict[str, Any]:
+    """One query of all, by the names in "rows": what the page of a file does."""
+    one = {name: dict(part) if isinstance(part, dict) else part for name, part in whole.items()}
+    for name in whole["rows"]:
+        first, _, inner = name.partition(".")
+        if inner:
+            one[first][inner] = whole[first][inner][query]
+        else:
+            one[first] = whole[first][query]
+    return one
+
+
+@pytest.mark.parametrize("kind", ["decoder", "encoder-decoder", "rnn-encoder-decoder"])
+def test_one_query_can_be_cut_from_all_and_all_put_together_from_parts(kind: str) -> None:
+    dials = {"sink_logit": True, "norm_place": "sandwich"} if kind == "decoder" else {}
+    looked = viewed.look(kind, **dials)
+    at: dict[str, Any] = {"layer": 0, "head": 0}
+    if looked.pair:
+        at |= {"of": "decoder", "kind": "cross"}
+    one, whole = view(looked, "steps", query=2, **at), view(looked, "steps", **at)
+    assert one["rows"] == []
+    cut = sliced(whole, 2)
+    for name, part in one.items():
+        if name in ("query", "label", "weighted", "rows"):
+            continue
+        expected, given = (
+            (part["vector"], cut[name]["vector"]) if name == "before" else (part, cut[name])
+        )
+        if isinstance(expected, np.ndarray):
+            np.testing.assert_array_equal(expected, given, name)
+    layer, head = (view(looked, "steps", parts=parts, **at) for parts in ("layer", "head"))
+    assert layer["q"] is layer["weights"] is head["before"] is head["W_Q"] is None
+    both = {name: layer[name] if head[name] is None else head[name] for name in whole}
+    for name in ("q", "k", "v", "weights", "scores", "all_heads", "head_output"):
+        np.testing.assert_array_equal(both[name], whole[name])
+    assert set(layer["rows"]) | set(head["rows"]) <= set(whole["rows"])
+
+
 def test_a_long_text_is_pooled_to_thumbnails() -> None:
     looked = look_at(
         viewed.decoder("byte", context_length=256, attention_window=20), {"text": "xyz " * 36}

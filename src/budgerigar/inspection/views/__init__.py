@@ -55,7 +55,16 @@ VIEWS: dict[str, View] = {
     "grid": View(grid, {"layer": whole(0, None, None), **SITE}, attends),
     "head": View(head, {**_HEAD, "mask": flag(True)}, attends),
     "row": View(row, {**_HEAD, "query": whole()}, attends),
-    "steps": View(steps, {**_HEAD, "query": whole(0, None, None), "full": flag(True)}, attends),
+    "steps": View(
+        steps,
+        {
+            **_HEAD,
+            "query": whole(0, None, None),
+            "full": flag(True),
+            "parts": one_of("all", "head", "layer", default="all"),
+        },
+        attends,
+    ),
     "alignment": View(alignment, {"head": text(20, None)}, has_cross),
     "generate": View(
         generate,

@@ -28,24 +28,29 @@ def steps(
     of: str | None = None,
     kind: str | None = None,
     full: bool = True,
+    parts: str = "all",
 ) -> dict[str, Any]:
     """From the residual stream through W_Q, W_K, W_V, scores and softmax back into it.
 
-    query null: for all T queries at once; every array marked * gains a first axis T, and "weighted"
-    is null. full false: arrays are stored as f2, marked so by "within". A step that the model lacks
-    is null.
+    query null: for all T queries at once; every array marked * gains a first axis T (they are named in
+    "rows"), and "weighted" is null. full false: arrays are stored as f2, marked so by "within". A step
+    that the model lacks is null.
+    parts, for files that hold every head: "layer" has what all heads of a layer share alone (the
+    vectors marked L), "head" what they do not; the rest is null, also what follows from these: rotated
+    vectors before rotation, matrices, contributions, the model's own output.
 
     {"name": "L2.H3", "layer", "head", "kv_head", "of", "kind", "title", "query_axis", "key_axis",
      "queries", "keys", "query": int|null, "label": str|null, "predicts": bool (the row is named by the
      token that it predicts), "additive": bool, "off": bool (the question switched the head off),
      "sizes": {"d_model": D, "d_head": E, "n_heads", "n_kv_heads", "n_keys": S},
 
-     "before": {"name": tap, "vector": * (D)} (the residual stream that the sublayer reads; additive:
+     "rows": ["q", "before.vector", …] (arrays with a first axis T; none for one query),
+     "before": {"name": tap, "vector": L * (D)} (the residual stream that the sublayer reads; additive:
        the decoder's state before it reads the word),
      "norm": "layer"|"rms"|null, "norm_place": "pre"|"post"|"sandwich"|"output"|null,
-     "normed": * (D)|null (after the norm that stands before; null: none stands there),
+     "normed": L * (D)|null (after the norm that stands before; null: none stands there),
      "key_side": "same"|"source" (what keys and values are made from: the same rows, or what the
-       encoder wrote), "key_inputs": (S,D)|null (the vectors that W_K and W_V read; null beyond
+       encoder wrote), "key_inputs": L (S,D)|null (the vectors that W_K and W_V read; null beyond
        65,536 numbers),
      "W_Q": MATRIX, "W_K": MATRIX, "W_V": MATRIX|null, "W_O": MATRIX|null (additive: no V, no O),
 
@@ -58,11 +63,11 @@ def steps(
      "weighted": (S,E)|null (weight times value), "head_output": * (E) (their sum),
      "model_output": * (E) (the same as the model itself computed it),
      "contribution": * (D)|null (through this head's columns of W_O),
-     "all_heads": * (D) (what all heads and the bias of W_O add up to),
-     "after_norm": * (D)|null (normed before it is added: sandwich, output),
-     "feed_forward": * (D)|null (parallel blocks add it in the same sum), "residual": bool,
-     "after": {"name": tap, "vector": * (D)}|null (the residual stream then; in a post-norm block after
-       the norm of the sum),
+     "all_heads": L * (D) (what all heads and the bias of W_O add up to),
+     "after_norm": L * (D)|null (normed before it is added: sandwich, output),
+     "feed_forward": L * (D)|null (parallel blocks add it in the same sum), "residual": bool,
+     "after": {"name": tap, "vector": L * (D)}|null (the residual stream then; in a post-norm block
+       after the norm of the sum),
 
      "scale": {"factor": float, "heading": "÷ 4", "words": str}|null, "softcap": float|null,
      "difference": float (max abs(recomputed - the model's own head output) / max abs(own))}
@@ -86,7 +91,48 @@ def steps(
         **(_bahdanau(found, rows) if is_additive(found) else _around(found, rows)),
         "difference": found.difference,
     }
+    value = _only(value, parts)
+    value["rows"] = _rows(value) if query is None else []
     return {name: _stored(part, store) for name, part in value.items()}
+
+
+_OF_LAYER = ("before", "normed", "key_inputs", "all_heads", "after_norm", "feed_forward", "after")
+_OF_HEAD = ("q", "k", "v", "scores", "scaled", "capped", "biased", "codes", "weights", "sink",
+            "weighted", "head_output")  # fmt: skip
+_FOLLOWING = (
+    "q_unrotated",
+    "k_unrotated",
+    "W_Q",
+    "W_K",
+    "W_V",
+    "W_O",
+    "contribution",
+    "model_output",
+)
+_PER_QUERY = ("q_unrotated", "q", "scores", "scaled", "capped", "biased", "codes", "weights",
+              "sink.weight", "head_output", "model_output", "before.vector", "normed",
+              "contribution", "all_heads", "after_norm", "feed_forward", "after.vector")  # fmt: skip
+
+
+def _only(value: dict[str, Any], parts: str) -> dict[str, Any]:
+    """`value` without what `parts` leaves out."""
+    if parts == "all":
+        return value
+    out = {*_FOLLOWING, *(_OF_HEAD if parts == "layer" else _OF_LAYER)}
+    if parts == "layer" and value["key_side"] == "same":
+        out.add("key_inputs")  # the same rows as `normed`, or as `before`
+    return {name: None if name in out else part for name, part in value.items()}
+
+
+def _rows(value: dict[str, Any]) -> list[str]:
+    """Names of the arrays of `value` that have a row for each query."""
+    found = []
+    for name in _PER_QUERY:
+        first, _, inner = name.partition(".")
+        part = value[first]
+        if part is not None and (not inner or part[inner] is not None):
+            found.append(name)
+    return found
 
 
 def _stored(part: Any, store: Kind) -> Any:
