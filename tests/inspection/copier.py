@@ -5,16 +5,17 @@ from __future__ import annotations
 import copy
 import dataclasses
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
+from toy import Pieces
 
 from budgerigar.errors import UserError
 from budgerigar.experiments.why.learning import ADAM, learn
 from budgerigar.layers.config import TransformerConfig
 from budgerigar.models.transformer import Transformer
-from toy import Pieces
 
 WORDS = 23
 STEPS, EVERY = 240, 40
@@ -26,6 +27,8 @@ class Syllables(Pieces):
     def __init__(self) -> None:
         made = [a + b for a in "bdfgkm" for b in "aeio"][:WORDS]
         super().__init__([f" {word}".encode() for word in made], kind="word")
+
+    start_ids = ()
 
     def encode(self, text: str) -> list[int]:
         try:
@@ -44,6 +47,7 @@ class Copier:
     start_id = 0
 
 
+@cache
 def train_copier(seed: int = 1) -> Copier:
     """<end> and 5 to 20 different words twice; only the second half is asked for."""
     config = TransformerConfig(

@@ -139,22 +139,35 @@ class Sessions:
             UserError: there is no such model; whatever else is wrong comes out of the future.
             BusyError: MOST_WAITING questions wait for it.
         """
-        asked = question.get("model")
-        if not isinstance(asked, str) or asked not in self._shown:
-            raise UserError(f"there is no model {asked!r} here; there are {', '.join(self.names)}")
-        return self._shown[asked].submit(self._answer, self._shown[asked], question, name, params)
+        shown = self._named(question)
+        return shown.submit(self._answer, shown, question, name, params)
 
     def _answer(
         self, shown: Shown, question: Mapping[str, Any], name: str, params: Mapping[str, Any]
     ) -> bytes:
         """In the model's thread."""
         key = canonical(question)
-        look = self.looks.get(key)
-        if look is None:
-            look = look_at(shown.model, question, lambda step: self._at(shown, step))
+        look = self.looks.get(key) or self._look(shown, question)
         answer = ask(look, name, params)
         self.looks.put(key, look, held_bytes(look, _held_anyway(shown.model, look.original)))
         return answer
+
+    def _look(self, shown: Shown, question: Mapping[str, Any]) -> Look:
+        """A question resolved; a view that compares asks for another one the same way."""
+        look = look_at(shown.model, question, lambda step: self._at(shown, step))
+        look.resolve = self._other
+        return look
+
+    def _other(self, question: Mapping[str, Any]) -> Look:
+        """The look of a second question, of whichever model; read in the first one's thread."""
+        return self._look(self._named(question), question)
+
+    def _named(self, question: Mapping[str, Any]) -> Shown:
+        """The model that a question names."""
+        asked = question.get("model")
+        if not isinstance(asked, str) or asked not in self._shown:
+            raise UserError(f"there is no model {asked!r} here; there are {', '.join(self.names)}")
+        return self._shown[asked]
 
     def _at(self, shown: Shown, step: str) -> Model:
         """The model at a checkpoint, loaded when it is first asked for."""

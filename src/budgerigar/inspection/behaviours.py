@@ -128,10 +128,12 @@ def _telling(reader: Reader) -> _Task:
 
 def _filling(reader: Reader) -> _Task:
     mask = getattr(reader.tokenizer, "mask_id", None)
-    rows = []
+    rows: list[_Row] = []
+    if mask is None:
+        return _Task("fill", "", "", rows)
     opening = [] if reader.start_id is None else [reader.start_id]
     closing = list(getattr(reader.tokenizer, "closing_ids", ()))
-    for n, ids in enumerate(story_ids(reader) if mask is not None else []):
+    for n, ids in enumerate(story_ids(reader)):
         hidden = set(range(n % _HIDDEN_EVERY, len(ids), _HIDDEN_EVERY))
         read = [int(mask) if at in hidden else token for at, token in enumerate(ids)]
         asked = [token if at in hidden else -1 for at, token in enumerate(ids)]

@@ -321,7 +321,20 @@ def pairs(reader: Reader, n: int = N_PAIRS) -> Probe:
             words = gold.unknown_words(source, [one.source for one in golds])
             unknown = ", ".join(f"“{word}”" for word in words)
     reason = "the tokenizers do not hold the words of the generated Chinese-English pairs"
-    return Probe("generated sentence pairs", roles, sites, reason=f"{reason} ({unknown} …)")
+    examples = _random_pairs(reader)
+    on = f"{len(examples)} sources and targets of random tokens"
+    return Probe(on, roles, sites, examples, f"{reason} ({unknown} …)")
+
+
+def _random_pairs(reader: Reader) -> list[Example]:
+    """For the roles by place, which need no words."""
+    known = [_known_ids(t) for t in (reader.tokenizer, reader.source_tokenizer or reader.tokenizer)]
+    rng = np.random.default_rng(1)
+    n = max(2, min(reader.longest - 2, _LONGEST_REPEAT))
+    drawn = [
+        [[int(t) for t in rng.choice(pool, size=n)] for pool in known] for _ in range(N_RANDOM)
+    ]
+    return [Example(ids, _ask_places, source, natural=True) for ids, source in drawn]
 
 
 def _pair_example(reader: Reader, one: GoldPair) -> Example:

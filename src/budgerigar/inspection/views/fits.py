@@ -73,3 +73,10 @@ def reads_out(network: Any) -> str:
     if getattr(network, "head", None) is not None:
         return ""
     return "this model has no output layer over its tokens, so no word is read from its vectors"
+
+
+def fills(network: Any) -> str:
+    """An encoder."""
+    if kind_of(network) == "encoder":
+        return ""
+    return "only an encoder tells a hidden token from both sides"

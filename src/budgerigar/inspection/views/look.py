@@ -88,6 +88,8 @@ class Look:
         self.model, self.question = model, dict(question)
         self.original = model if original is None else original
         self.kind = kind_of(model.network)
+        self.resolve: Callable[[Mapping[str, Any]], Look] | None = None
+        """another question -> its look, of any model at hand; None: only this one is"""
 
     @property
     def network(self) -> Any:

@@ -1,0 +1,397 @@
+"""Who does what: roles of heads, when they came to be, what is lost without one; two texts compared.
+
+Shapes: N heads of one kind of attention (L0.H0, L0.H1 …), C checkpoints. -1 in an array of shares:
+not measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+
+from budgerigar.errors import UserError
+from budgerigar.inspection.behaviours import Ability
+from budgerigar.inspection.born import Born
+from budgerigar.inspection.differences import Units, differences
+from budgerigar.inspection.masked_out import mask_each
+from budgerigar.inspection.names import parse_head
+from budgerigar.inspection.pair_traces import PairTrace
+from budgerigar.inspection.role_results import HeadRoles, RoleRow, SiteRoles
+from budgerigar.inspection.roles import head_roles
+from budgerigar.inspection.switched import Switches, moved_guesses
+from budgerigar.inspection.traces import Trace
+from budgerigar.inspection.views.look import Look, look_at
+from budgerigar.inspection.views.params import Param
+from budgerigar.inspection.views.payload import Stored
+from budgerigar.inspection.views.reading import predicts_words
+from budgerigar.inspection.views.sides import Names, title_of, which
+
+MOST_CELLS = 1 << 20
+"""of difference maps that are sent together; beyond it only the head asked for, or the most moved"""
+_measured: WeakKeyDictionary[Any, tuple[int, HeadRoles]] = WeakKeyDictionary()
+
+
+def question() -> Param:
+    """A question, as the page asks it; `look_at` checks its parts."""
+    return Param(lambda v: v if isinstance(v, Mapping) else None, "a question, as a JSON object")
+
+
+# -- roles -----------------------------------------------------------------------------------------
+
+
+def roles(look: Look) -> dict[str, Any]:
+    """The roles of every head, on texts of their own (the question's text plays no part).
+
+    {"sites": [{"of", "kind", "title", "heads": [N names], "badges": [[str] per head],
+      "entropy": f4 (N) (0 one key … 1 all alike), "confidence": f4 (N), "sink_rate": f4 (N),
+      "roles": [ROLE]}]}
+
+    ROLE: {"role": key, "name", "what": words, "rule": words, "on": words (texts),
+     "reason": str|null (why it was not measured; then no arrays), "found": [places of heads, the
+     strongest first], "best": int|null, "best_untrained": float|null,
+     "score", "recall", "precision", "elsewhere", "uniform", "untrained", "offset": f4 (N),
+     "offset_at": i4 (N), "rows": i4 (N)}
+    """
+    found = measured_roles(look)
+    return {"sites": [_site(site) for site in found]}
+
+
+def measured_roles(look: Look) -> HeadRoles:
+    """Of the model without the question's edits; measured once for as long as its weights stay."""
+    network = look.original.network
+    version = _version(network)
+    kept = _measured.get(network)
+    if kept is not None and kept[0] == version:
+        return kept[1]
+    found = head_roles(network, look.tokenizer, **_settings(look))
+    _measured[network] = version, found
+    return found
+
+
+def _version(network: Any) -> int:
+    return sum(p._version for p in network.parameters() if not p.is_inference())
+
+
+def _settings(look: Look) -> dict[str, Any]:
+    return {
+        "source_tokenizer": look.source_tokenizer if look.pair else None,
+        "start_id": None if look.pair else getattr(look.model, "start_id", None),
+    }
+
+
+def _site(site: SiteRoles) -> dict[str, Any]:
+    badges = site.badges()
+    return {
+        "of": site.of,
+        "kind": site.kind,
+        "title": title_of(site.of, site.kind),
+        "heads": list(site.names),
+        "badges": [badges[name] for name in site.names],
+        "entropy": _shares(site.entropy),
+        "confidence": _shares(site.confidence),
+        "sink_rate": _shares(site.sink_rate),
+        "roles": [_role(row) for row in site.rows],
+    }
+
+
+def _role(row: RoleRow) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "role": row.role.key,
+        "name": row.role.name,
+        "what": row.role.what,
+        "rule": row.role.rule,
+        "on": row.on,
+        "reason": row.reason,
+        "found": row.found,
+        "best": row.best,
+        "best_untrained": row.best_untrained,
+    }
+    if row.reason is not None:
+        return told
+    nothing = np.full(len(row.names), np.nan)
+    return {
+        **told,
+        "score": _shares(row.score),
+        "recall": _shares(row.recall),
+        "precision": _shares(row.precision),
+        "elsewhere": _shares(row.elsewhere),
+        "uniform": _shares(row.null),
+        "untrained": _shares(nothing if row.untrained is None else row.untrained),
+        "offset": _shares(row.offset),
+        "offset_at": np.array([at or 0 for at in row.offset_at], dtype=np.int32),
+        "rows": row.rows.astype(np.int32),
+    }
+
+
+def _shares(values: np.ndarray) -> Stored:
+    return Stored(np.nan_to_num(values, nan=-1.0), "f4")
+
+
+# -- through training ------------------------------------------------------------------------------
+
+
+def born(look: Look, most: int = 12) -> dict[str, Any]:
+    """The same at up to `most` of the run's checkpoints, evenly spread, the first and last among them.
+
+    {"checkpoints": [C names], "all": [names of all that are kept],
+     "sites": [{"of", "kind", "title", "heads": [N names],
+       "roles": [{"role", "name", "on", "share": float (from which score on it is found),
+         "scores": f4 (C,N), "found": u1 (C,N)}] (only those that were measured)}],
+     "births": [{"role", "of", "kind", "head", "before": name|null (null: it has it from the first on),
+       "at": name, "score_before": float|null, "score_at": float}],
+     "curves": [{"ability", "name", "unit": "share"|"nats", "values": f4 (C), "on"}]}
+    """
+    from budgerigar.inspection.born import born as through
+
+    names = list(getattr(look.original, "checkpoints", []))
+    chosen = spread(names, most)
+    networks = ((name, look.original.at_checkpoint(name).network) for name in chosen)
+    found = through(networks, look.tokenizer, total=len(chosen), **_settings(look))
+    return {
+        "checkpoints": chosen,
+        "all": names,
+        "sites": [_grown(found, site) for site in found[-1]],
+        "births": [vars(birth) for birth in found.births()],
+        "curves": [
+            {
+                "ability": first.key,
+                "name": first.name,
+                "unit": first.unit,
+                "on": first.on,
+                "values": np.array([there[n].value for there in found.abilities]),
+            }
+            for n, first in enumerate(found.abilities[0])
+        ],
+    }
+
+
+def spread(names: list[str], most: int) -> list[str]:
+    """At most `most` of `names`, evenly, the first and the last among them."""
+    if len(names) <= most:
+        return names
+    places = np.unique(np.linspace(0, len(names) - 1, most).round().astype(int))
+    return [names[place] for place in places]
+
+
+def _grown(found: Born, site: SiteRoles) -> dict[str, Any]:
+    told = []
+    for row in site.rows:
+        if row.reason is not None:
+            continue
+        over = [there.site(site.of, site.kind).role(row.role.key) for there in found]
+        has = np.zeros((len(over), len(site.names)), dtype=np.uint8)
+        for at, one in enumerate(over):
+            has[at, one.found] = 1
+        told.append(
+            {
+                "role": row.role.key,
+                "name": row.role.name,
+                "on": row.on,
+                "share": row.role.share,
+                "scores": _shares(np.stack([one.score for one in over])),
+                "found": has,
+            }
+        )
+    return {
+        "of": site.of,
+        "kind": site.kind,
+        "title": title_of(site.of, site.kind),
+        "heads": list(site.names),
+        "roles": told,
+    }
+
+
+# -- switched off ----------------------------------------------------------------------------------
+
+
+def off(look: Look, top: int = 8, measure: bool = False) -> dict[str, Any]:
+    """What the question's switched-off heads change. `UserError` where it switches none off.
+
+    measure: the abilities too (seconds), on texts of their own.
+
+    {"off": [names], "how", "of", "kind",
+     "guesses": [{"id", "label", "before": p, "after": p}]|null (next token; of an encoder null),
+     "moved": float|null (share of the next token's probability that is elsewhere: total variation),
+     "loss": {"before": nats per token, "after", "tokens"}|null (of the question's own text or target;
+       null for one token, for an encoder, and where the model translates itself),
+     "translation": {"before": str, "after": str}|null (the model's own),
+     "abilities": [{"ability", "name", "unit": "share"|"nats", "before", "after", "tokens", "on"}]|null}
+    """
+    edits = look.edits
+    if edits is None:
+        raise UserError(
+            'no head is switched off: the question needs "off", a list such as ["L0.H1"]'
+        )
+    asked = {key: part for key, part in look.question.items() if key not in ("off", "how")}
+    whole = Look(look.original, asked)
+    own = isinstance(look.trace, PairTrace) and look.trace.own
+    tells = look.kind != "encoder" and not own
+    return {
+        **edits,
+        "how": edits["how"] or "zero",
+        "guesses": _guesses(look, whole, top) if tells else None,
+        "moved": _moved(whole.trace, look.trace) if tells else None,
+        "loss": _losses(whole.trace, look.trace) if tells else None,
+        "translation": {"before": whole.trace.text, "after": look.trace.text} if own else None,
+        "abilities": _abilities(look) if measure else None,
+    }
+
+
+def _guesses(look: Look, whole: Look, top: int) -> list[dict[str, Any]]:
+    names = Names(look.tokenizer)
+    found = moved_guesses(whole.trace, look.trace, -1, top)
+    names.add([token for token, _, _ in found])
+    return [
+        {"id": token, "label": names.words[str(token)], "before": before, "after": after}
+        for token, before, after in found
+    ]
+
+
+def _moved(before: Trace, after: Trace) -> float:
+    chances = [torch.softmax(trace.logits[-1].double(), -1) for trace in (before, after)]
+    return float(0.5 * (chances[1] - chances[0]).abs().sum())
+
+
+def _losses(before: Trace, after: Trace) -> dict[str, Any] | None:
+    both = [[t.nats for t in trace.surprise(1) if t.nats is not None] for trace in (before, after)]
+    if not both[0]:
+        return None
+    means = [float(np.mean(nats)) for nats in both]
+    return {"before": means[0], "after": means[1], "tokens": len(both[0])}
+
+
+def _abilities(look: Look) -> list[dict[str, Any]]:
+    asked, model = look.question, look.original
+    reference = asked.get("reference")
+    switches = Switches(
+        model.network,
+        look.tokenizer,
+        how=asked.get("how", "zero"),
+        of=asked.get("of"),
+        kind=asked.get("kind"),
+        reference=None if reference is None else model.encode(reference),
+        **_settings(look),
+    )
+    effect = switches.switch(asked["off"])
+    return [_changed(change.before, change.after) for change in effect.changes]
+
+
+def _changed(before: Ability, after: Ability) -> dict[str, Any]:
+    return {
+        "ability": before.key,
+        "name": before.name,
+        "unit": before.unit,
+        "before": before.value,
+        "after": after.value,
+        "tokens": before.n,
+        "on": before.on,
+    }
+
+
+# -- two questions ---------------------------------------------------------------------------------
+
+
+def compare(
+    look: Look,
+    other: Mapping[str, Any],
+    of: str | None = None,
+    kind: str | None = None,
+    head: str | None = None,
+    units: Units | None = None,
+) -> dict[str, Any]:
+    """This question (the first) beside `other` (the second): the same model, or one the page has.
+
+    R rows and C columns correspond; see `differences`. head: its map ("L2.H3"); null: all maps where
+    they are small, else that of the most moved head.
+
+    {"of", "kind", "title", "query_axis", "key_axis", "queries", "keys",
+     "units": "tokens"|"words", "rows": [[name in the first, in the second]] (R), "columns": (C),
+     "row_places": i4 (R,2), "column_places": i4 (C,2), "hidden": u1 (R,C) (1: masked in one of them),
+     "heads": [{"name", "layer", "head", "moved": 0..1 (share of a row's weight that is elsewhere),
+       "largest": [r, c], "difference": float there}], "alone": [heads of one of them only],
+     "maps": {name: f4 (R,C), second - first}, "range": largest size of a difference in these maps}
+    """
+    second = _other(look, other)
+    first, beside = look.trace, second.trace
+    if of is None and kind is None and any(site.kind == "cross" for site in first.sites):
+        kind = "cross"
+    found = differences(first, beside, of, kind, units)
+    site = first.site(found.of, found.kind)
+    ranked = sorted(found.heads, key=lambda one: -one.moved)
+    shown = list(found.heads) if head is None else [found.head(head)]
+    if found.hidden.size * len(shown) > MOST_CELLS:
+        shown = ranked[:1]
+    return {
+        **which(first, site),
+        "units": found.units,
+        "rows": [list(names) for names in found.rows],
+        "columns": [list(names) for names in found.columns],
+        "row_places": np.array(found.row_places, dtype=np.int32),
+        "column_places": np.array(found.column_places, dtype=np.int32),
+        "hidden": found.hidden.astype(np.uint8),
+        "heads": [_compared(one, site) for one in found.heads],
+        "alone": list(found.alone),
+        "maps": {one.name: Stored(one.map, "f4") for one in shown},
+        "range": max(float(np.abs(one.map).max()) for one in shown),
+    }
+
+
+def _other(look: Look, question: Mapping[str, Any]) -> Look:
+    """The second question resolved: by whoever knows all models, else about this model."""
+    if look.resolve is not None:
+        return look.resolve(question)
+    asked = dict(question)
+    if asked.get("model") not in (None, look.question.get("model")):
+        raise UserError("comparing with another model needs `budgie explore` with both")
+    return look_at(look.original, asked)
+
+
+def _compared(one: Any, site: Any) -> dict[str, Any]:
+    layer, head = parse_head(one.name, len(site.modules), site.modules[0].n_heads)
+    row, column = one.largest
+    return {
+        "name": one.name,
+        "layer": layer,
+        "head": head,
+        "moved": one.moved,
+        "largest": [row, column],
+        "difference": float(one.map[row, column]),
+    }
+
+
+# -- an encoder's text, token by token -------------------------------------------------------------
+
+
+def mask_out(look: Look, top: int = 5) -> dict[str, Any]:
+    """Every token hidden in turn (those that the question masks stay hidden): what would stand there?
+
+    n tokens that are no special ones, k = `top`:
+    {"positions": i4 (n), "nats": f4 (n) (of the token that stands there, hidden by itself),
+     "rank": i4 (n), "top_ids": i4 (n,k), "top_p": f4 (n,k), "total": nats, "words": {str(id): label},
+     "full_scale": nats at the end of the colours}
+    """
+    from budgerigar.inspection.surprise import FULL_SCALE
+
+    if not predicts_words(look.config):
+        raise UserError("this encoder has no output layer over its words, so it fills nothing in")
+    whole = Look(look.model, {k: v for k, v in look.question.items() if k != "mask"})
+    ids = whole.trace.ids
+    special = set(look.tokenizer.special_ids.values())
+    places = [at for at, token in enumerate(ids) if token not in special]
+    found = mask_each(look.network, look.tokenizer, ids, places, top, also=look.masked)
+    names = Names(look.tokenizer)
+    names.add(found.top_ids.astype(np.int64))
+    return {
+        "positions": found.positions.astype(np.int32),
+        "nats": Stored(found.nats, "f4"),
+        "rank": found.rank.astype(np.int32),
+        "top_ids": found.top_ids.astype(np.int32),
+        "top_p": Stored(found.top_p, "f4"),
+        "total": float(found.nats.sum()),
+        "words": names.words,
+        "full_scale": FULL_SCALE,
+    }
