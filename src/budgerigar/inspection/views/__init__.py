@@ -17,6 +17,7 @@ from budgerigar.inspection.views.cards import about
 from budgerigar.inspection.views.fits import (
     attends,
     backs_off,
+    fills,
     has_cross,
     has_gates,
     has_reach,
@@ -41,6 +42,14 @@ from budgerigar.inspection.views.params import (
 from budgerigar.inspection.views.payload import Stored, pack, unpack
 from budgerigar.inspection.views.placing import positions
 from budgerigar.inspection.views.reading import read
+from budgerigar.inspection.views.roles_views import (
+    born,
+    compare,
+    mask_out,
+    off,
+    question,
+    roles,
+)
 from budgerigar.inspection.views.stepping import steps
 from budgerigar.inspection.views.writing import generate
 
@@ -122,6 +131,20 @@ VIEWS: dict[str, View] = {
         },
         has_stream,
     ),
+    "roles": View(roles, {}, attends),
+    "born": View(born, {"most": whole(2, 40, 12)}, attends),
+    "off": View(off, {"top": whole(1, 50, 8), "measure": flag(False)}, attends),
+    "compare": View(
+        compare,
+        {
+            "other": question(),
+            **SITE,
+            "head": text(20, None),
+            "units": one_of("tokens", "words", default=None),
+        },
+        attends,
+    ),
+    "mask_out": View(mask_out, {"top": whole(1, 50, 5)}, fills),
 }
 """name -> view. Each theme's module has its functions; a new view is one line here."""
 
