@@ -33,12 +33,17 @@ export function headBar(app) {
   return bar;
 }
 
+/** Linear, root or log colours. */
+export function scaleChoice(app) {
+  const scales = [["linear", t("controls.linear")], ["root", t("controls.root")], ["log", t("controls.log")]];
+  return choice(t("controls.scale"), scales, app.state.get().scale, (scale) => app.state.set({ scale }));
+}
+
 /** How matrices are drawn, for this and every other view. */
 export function mapControls(app) {
-  const { scale, range, hideSink, transpose } = app.state.get();
+  const { range, hideSink, transpose } = app.state.get();
   return h("div", { class: "controls" },
-    choice(t("controls.scale"), [["linear", t("controls.linear")], ["root", t("controls.root")], ["log", t("controls.log")]], scale,
-      (value) => app.state.set({ scale: value })),
+    scaleChoice(app),
     choice(t("controls.range"), [["one", "0 – 1"], ["own", t("controls.own")]], range, (value) => app.state.set({ range: value })),
     h("div", { class: "ticks" },
       tick(t("controls.hide"), hideSink, (on) => app.state.set({ hideSink: on })),

@@ -2,6 +2,7 @@
 
 import { roving } from "./a11y.js";
 import { VIRIDIS_TABLE, cssColour } from "./colours.js";
+import { scaleChoice } from "./controls.js";
 import { choice, failure, h, headName, number, onDemand, panel, table, waiting, word } from "./dom.js";
 import { stripes } from "./heatmap_paint.js";
 import { share } from "./matrix.js";
@@ -106,7 +107,8 @@ export const gridView = {
     const site = siteOf(app);
     const place = h("div", { class: "reserve" }, waiting(8));
     const sorts = ["layer", "entropy", "first", "confidence", "link"].map((name) => [name, t(`grid.by.${name}`)]);
-    root.append(panel(t("grid.title"), t("grid.legend"), choice(t("grid.sort"), sorts, app.setting("sort", "layer"), (value) => app.set("sort", value)), place));
+    root.append(panel(t("grid.title"), t("grid.legend"), h("div", { class: "controls" },
+      choice(t("grid.sort"), sorts, app.setting("sort", "layer"), (value) => app.set("sort", value)), scaleChoice(app)), place));
     const heads = [];
     try {
       for (let layer = 0; layer < site.layers; layer++) {

@@ -5,6 +5,7 @@ import { bars } from "./bars.js";
 import { headBar, mapControls, mapOptions } from "./controls.js";
 import { failure, h, headName, number, onDemand, panel, show, slider, table, word } from "./dom.js";
 import { HeatMap } from "./heatmap.js";
+import { pinBar, pinnedRows } from "./pinned.js";
 import { chosen, matrixOf, reasons, siteOf, siteParams, siteTitle, spelling } from "./sites.js";
 import { t } from "./i18n.js";
 
@@ -48,13 +49,15 @@ class Head {
     this.facts = h("div");
     this.arcs = h("div");
     this.bar = headBar(app);
+    this.pins = pinBar(app);
+    this.pinned = h("div");
     this.least = app.setting("arcs", 0.1);
   }
 
   element() {
     const site = siteOf(this.app);
-    return [panel(siteTitle(site), null, this.bar, mapControls(this.app),
-      h("div", { class: "split" }, h("div", { class: "map" }, this.map.element, this.facts), h("div", { class: "beside" }, h("h3", {}, t("head.rowtitle")), this.row))),
+    return [panel(siteTitle(site), null, h("div", { class: "headline" }, this.bar, this.pins), mapControls(this.app),
+      h("div", { class: "split" }, h("div", { class: "map" }, this.map.element, this.facts), h("div", { class: "beside" }, h("h3", {}, t("head.rowtitle")), this.row, this.pinned))),
     panel(t("arcs.title"), t("arcs.lead"),
       slider(t("arcs.least"), { min: 0.01, max: 0.9, step: 0.01, value: this.least, show: (value) => number(value, 2) }, (least) => {
         this.least = least;
@@ -69,6 +72,7 @@ class Head {
     const key = `${layer} ${head}`;
     this.wanted = key;
     this.bar.refresh();
+    this.pins.refresh();
     this.map.element.classList.add("stale");
     try {
       const answer = await app.ask("head", { layer, head, ...siteParams(app), mask: true });
@@ -112,7 +116,14 @@ class Head {
       this.rowShown = key;
       const [layer, head] = this.shown.split(" ").map(Number);
       show(this.row, this.app.ask("row", { layer, head, query: wanted, ...siteParams(this.app) }), (answer) => rowNodes(this.app, answer), 6);
+      this.comparePins(wanted);
     }, this.rowShown ? PAUSE : 0);
+  }
+
+  /** The same row in the pinned heads. */
+  comparePins(query) {
+    this.query = query;
+    this.pinned.replaceChildren(...[pinnedRows(this.app, query)].filter(Boolean));
   }
 
   /** Soon, for a key that repeats must not wait for them. */
@@ -133,6 +144,10 @@ class Head {
     if (["scale", "range", "hideSink", "transpose"].some((name) => changed.has(name))) this.map.show(this.matrix, mapOptions(this.app));
     if (changed.has("selection") || changed.has("transpose")) this.cursor();
     if (changed.has("settings")) this.drawArcs();
+    if (changed.has("pinned")) {
+      this.pins.refresh();
+      this.comparePins(this.query);
+    }
   }
 }
 

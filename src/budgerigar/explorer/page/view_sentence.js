@@ -2,6 +2,7 @@
 
 import { bars } from "./bars.js";
 import { h, number, onDemand, panel, percent, table, word } from "./dom.js";
+import { encoderPanels } from "./filling.js";
 import { nextPanel } from "./next_token.js";
 import { chosen } from "./sites.js";
 import { tokenStrip } from "./tokens.js";
@@ -80,7 +81,7 @@ export const sentenceView = {
   fits: () => true,
   async draw(root, app) {
     const strip = surprisePanel(app);
-    root.append(strip.element);
+    root.append(strip.element, ...encoderPanels(app));
     if (app.reading.next) root.append(nextPanel(app));
     if (app.about.views.includes("generate")) root.append(writingPanel(app));
     return (changed) => {
