@@ -20,6 +20,7 @@ def test_the_last_row_is_the_models_own_logits_to_the_last_bit(name: str) -> Non
     assert torch.equal(lens_logits(seen, depth), seen.logits)
     found = logit_lens(seen, top=3)
     assert found.rows == ("embedding", "L0", "L1")
+    assert found.difference == 0.0
     assert (found.final_rank[-1] == 1).all()
     assert (found.divergence[-1] == 0).all()
     assert (found.top[-1, :, 0] == found.final).all()

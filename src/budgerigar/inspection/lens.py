@@ -41,6 +41,7 @@ class Lens:
     final (T,): the model's own choice, the likeliest at the last layer
     final_chance, final_rank (L+1,T): its probability and rank (1 = the likeliest) at each layer
     divergence (L+1,T): KL(final || layer) in nats, 0 in the last row
+    difference: the largest of the last row's logits to the model's own: 0
     """
 
     rows: tuple[str, ...]
@@ -51,6 +52,7 @@ class Lens:
     final_chance: np.ndarray
     final_rank: np.ndarray
     divergence: np.ndarray
+    difference: float
 
     def settled(self) -> np.ndarray:
         """(T,): the first row from which on the likeliest token is the final one."""
@@ -77,7 +79,8 @@ def logit_lens(trace: Trace, top: int = 5) -> Lens:
     stream = ending_stream(trace)
     last = lens_logits(trace, stream.depth)
     final = last.argmax(dim=-1)
-    rows = [_read(lens_logits(trace, row), last, final, top) for row in range(stream.depth + 1)]
+    rows = [_read(lens_logits(trace, row), last, final, top) for row in range(stream.depth)]
+    rows.append(_read(last, last, final, top))
     columns = [np.stack(column) for column in zip(*rows, strict=True)]
     return Lens(
         ("embedding", *(f"L{layer}" for layer in range(stream.depth))),
@@ -86,6 +89,7 @@ def logit_lens(trace: Trace, top: int = 5) -> Lens:
         columns[1],
         final.cpu().numpy(),
         *columns[2:],
+        difference=float((last - trace.logits).abs().max()),
     )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from budgerigar.inspection.attribution import attribute_by_key, attribute_logit
 from budgerigar.inspection.block import block_at, without_residual
-from budgerigar.inspection.lens import lens_logits, logit_lens
+from budgerigar.inspection.lens import logit_lens
 from budgerigar.inspection.pair_traces import PairTrace
 from budgerigar.inspection.paths import frozen_scales, path_of
 from budgerigar.inspection.stream import (
@@ -45,7 +45,6 @@ def lens(look: Look, top: int = 5) -> dict[str, Any]:
     """
     trace, names = look.trace, Names(look.tokenizer)
     found, stream = logit_lens(trace, top), ending_stream(trace)
-    last = lens_logits(trace, stream.depth)
     for ids in (found.top, found.final):
         names.add(ids)
     return {
@@ -59,7 +58,7 @@ def lens(look: Look, top: int = 5) -> dict[str, Any]:
         "kl": found.divergence,
         "settled": found.settled().astype(np.int32),
         "final_norm": stream.stack.final_norm is not None,
-        "difference": float((last - trace.logits).abs().max()),
+        "difference": found.difference,
         "words": names.words,
     }
 
