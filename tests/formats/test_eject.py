@@ -310,3 +310,71 @@ def test_the_tokenizer_file_alone_reads_and_writes_as_ours(tmp_path: Path, kind:
         ids = rng.integers(0, ours.vocab_size, 12).tolist()
         ids = [i for i in ids if not ours.never_seen[i]]
         assert theirs.decode(ids).strip("\ufffd") == ours.decode(ids).strip("\ufffd")
+
+
+# -- models from elsewhere ---------------------------------------------------------------------------
+def imported_folder(folder: Path) -> Path:
+    """A tiny Llama of `transformers`, with Llama 2's tokenizer."""
+    import foreign_tokenizers as foreign
+    from tiny_models import transformers
+
+    foreign.llama_like(folder)
+    torch.manual_seed(2)
+    model = transformers.LlamaForCausalLM(
+        transformers.LlamaConfig(
+            vocab_size=512, hidden_size=16, intermediate_size=24, num_hidden_layers=2,
+            num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=64,
+        )
+    )  # fmt: skip
+    model.save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("form", ["hugging-face", "gguf"])
+def test_a_model_from_elsewhere_comes_with_its_weights(form: str, tmp_path: Path) -> None:
+    from budgerigar.formats.load import load_any
+
+    place = imported_folder(tmp_path / "hf")
+    if form == "gguf":
+        from gguf_models import tiny_llama, write_model
+
+        place = tmp_path / "tiny.gguf"
+        write_model(place, tiny_llama(intermediate_size=128), "Q4_1")
+    path, n_lines = eject(place, tmp_path / "out")
+    assert path == tmp_path / "out" / "model.py"
+    assert n_lines == path.read_text().count("\n") < 300
+    assert "budgerigar" not in path.read_text()
+    loaded = load_any(place)
+    ids = torch.arange(1, 33)[None]
+    spec = importlib.util.spec_from_file_location("ejected_import", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    with torch.inference_mode():
+        assert torch.allclose(module.load()(ids), loaded.network(ids), atol=1e-5)
+    found = subprocess.run(
+        [sys.executable, str(path), "The bird", "--tokens", "5", "--temperature", "0"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    options = SamplingOptions(max_new_tokens=5, temperature=0.0)
+    (ours,) = generate_texts(loaded.network, loaded.tokenizer, ["The bird"], options)
+    assert found.stdout.strip("\n") == ("The bird" + ours.text).strip("\n")
+
+
+def test_a_model_from_elsewhere_needs_a_new_folder(tmp_path: Path) -> None:
+    place = imported_folder(tmp_path / "hf")
+    for out in (None, tmp_path / "model.py"):
+        with pytest.raises(UserError, match="--out hf-ejected"):
+            eject(place, out)
+    with pytest.raises(UserError, match="exists already"):
+        eject(place, tmp_path)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["hf"]
+
+
+@pytest.mark.parametrize("assembly", ["encoder-only", "encoder-decoder"])
+def test_what_is_no_decoder_is_told_the_way_out(assembly: Any, tmp_path: Path) -> None:
+    network = Transformer(TransformerConfig(**SMALL, assembly=assembly))
+    loaded = Loaded(network, Plain(), {}, None, tmp_path)
+    with pytest.raises(UserError, match=rf"{assembly}.*budgie convert"):
+        eject(loaded, tmp_path / "out")

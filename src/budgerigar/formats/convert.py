@@ -143,6 +143,14 @@ def _gguf(loaded: Loaded, out: Path, kind: str) -> tuple[str, list[str]]:
 
 
 def _run(loaded: Loaded, out: Path, kind: str) -> tuple[str, list[str]]:
+    save_as_run(loaded, out)
+    return "", []
+
+
+def save_as_run(
+    loaded: Loaded, out: Path, beside: Callable[[Path], object] = lambda _: None
+) -> None:
+    """Write a model as a folder of ours, in float32. `beside` puts more into it before it appears."""
     config = {key: value for key, value in loaded.config.items() if key != "adapters"}
     with folder_aside(out, f"make the folder {out}") as aside:
         save_model(
@@ -152,7 +160,7 @@ def _run(loaded: Loaded, out: Path, kind: str) -> tuple[str, list[str]]:
             config,
             source_tokenizer=loaded.source_tokenizer,
         )
-    return "", []
+        beside(aside)
 
 
 def _ctranslate2(loaded: Loaded, out: Path) -> Conversion:

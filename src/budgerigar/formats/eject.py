@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from budgerigar.errors import UserError
 from budgerigar.formats.atomic import write_text
 from budgerigar.formats.eject_template import ACTIVATIONS, TEMPLATE
+from budgerigar.formats.eject_texts import ends_of_texts, texts, words
 from budgerigar.layers import shapes
 from budgerigar.layers.config import TransformerConfig
 from budgerigar.models.configs import kind_of
@@ -30,16 +31,23 @@ DEFAULT_NAME = "model.py"
 
 
 def eject(run: str | Path | Loaded, out: str | Path | None = None) -> tuple[Path, int]:
-    """Write the model of `run` (a folder, "last", or what `load_model` returned) as one file.
+    """Write the model of `run` (whatever `load_any` takes, or what it returned) as one file.
 
-    `out` defaults to model.py in the run's folder. -> (path, number of lines).
+    `out` defaults to model.py in the run's folder. A model that is no run of ours (a Hugging Face
+    folder, a GGUF file, one of the catalogue) has its weights written beside the file too, in float32:
+    there `out` is a new folder. -> (path, number of lines).
 
     Raises:
-        UserError: a dial that a plain decoder file has no place for, or a file is there already.
+        UserError: it is no decoder-only Transformer, has a dial that a plain decoder file has no
+            place for, or something is there already.
     """
-    from budgerigar.formats.run import Loaded, load_model
+    from budgerigar.formats.load import load_any
+    from budgerigar.formats.run import Loaded
 
-    loaded = run if isinstance(run, Loaded) else load_model(run)
+    loaded = run if isinstance(run, Loaded) else load_any(run)
+    _check_kind(loaded)
+    if loaded.report is not None:
+        return _eject_imported(loaded, out)
     path = Path(out) if out is not None else loaded.folder / DEFAULT_NAME
     path = path / DEFAULT_NAME if path.is_dir() else path
     if path.exists():
@@ -50,13 +58,55 @@ def eject(run: str | Path | Loaded, out: str | Path | None = None) -> tuple[Path
             "an ejected file reads all weights from one place. Write them there first: budgie convert "
             f"{loaded.folder} OUT --to run"
         )
+    return path, _write(loaded, loaded.folder, path, path)
+
+
+def _check_kind(loaded: Loaded) -> None:
+    """Refuse what is no decoder-only Transformer, with what can be done instead."""
     config = loaded.network.config
     if not isinstance(config, TransformerConfig):
-        raise UserError(f"eject writes a Transformer; this run is of kind {kind_of(config)}.")
-    documents = (loaded.config.get("text") or {}).get("starts_documents", True)
-    text = source(config, loaded.tokenizer, loaded.folder, path, documents)
-    write_text(path, text)
-    return path, text.count("\n")
+        kind = kind_of(config)
+        raise UserError(
+            f"eject writes a decoder-only Transformer; {loaded.folder} is of kind {kind}, whose whole "
+            "code is one file of this package (budgerigar/models)."
+        )
+    if config.assembly != "decoder-only":
+        raise UserError(
+            f"eject writes a decoder-only Transformer; {loaded.folder} is {config.assembly}. Other "
+            f"programs run it from an open form: budgie convert {loaded.folder} OUT"
+        )
+
+
+def _eject_imported(loaded: Loaded, out: str | Path | None) -> tuple[Path, int]:
+    """A new folder with the weights under our names, the tokenizer, and the file that reads them."""
+    from budgerigar.formats.convert import save_as_run
+
+    if out is None or Path(out).suffix == ".py":
+        name = re.sub(r"\W+", "-", Path(loaded.folder).stem).strip("-")
+        raise UserError(
+            f"{loaded.folder} is no run of ours: its weights are written anew beside the file, so "
+            f"--out is a new folder for both, such as --out {name}-ejected"
+        )
+    folder = Path(out)
+    if folder.exists():
+        raise UserError(f"{folder} exists already; choose another --out or remove it first.")
+    _refuse_dials(loaded.network.config)
+    n_lines = 0
+
+    def beside(aside: Path) -> None:
+        nonlocal n_lines
+        n_lines = _write(loaded, folder, folder / DEFAULT_NAME, aside / DEFAULT_NAME)
+
+    save_as_run(loaded, folder, beside)
+    return folder / DEFAULT_NAME, n_lines
+
+
+def _write(loaded: Loaded, folder: Path, path: Path, where: Path) -> int:
+    """The file that will lie at `path` and reads weights in `folder`, written to `where`; its lines."""
+    documents = (loaded.config.get("text") or {}).get("starts_documents")
+    text = source(loaded.network.config, loaded.tokenizer, folder, path, documents)
+    write_text(where, text)
+    return text.count("\n")
 
 
 def unsupported(config: TransformerConfig) -> list[str]:
@@ -77,12 +127,25 @@ def unsupported(config: TransformerConfig) -> list[str]:
 
 
 def source(
-    config: TransformerConfig, tokenizer: Any, folder: Path, path: Path, documents: bool = True
+    config: TransformerConfig,
+    tokenizer: Any,
+    folder: Path,
+    path: Path,
+    documents: bool | None = None,
 ) -> str:
     """The text of the file for `path`, of the model whose weights lie in `folder`.
 
-    `documents`: an `<end>` of the tokenizer opens and ends texts.
+    `documents`: an `<end>` of the tokenizer opens and ends texts; None: if it has one, and texts of an
+    imported tokenizer as its authors have it.
     """
+    _refuse_dials(config)
+    flags = {**_flags(config, tokenizer), **ends_of_texts(tokenizer, documents)}
+    values = {**_places(folder, path), **texts(tokenizer, flags, documents), **_numbers(config)}
+    values |= {**_snippets(config, flags), **_rotary(config, flags), **words(config, flags)}
+    return fill(TEMPLATE, flags, values)
+
+
+def _refuse_dials(config: TransformerConfig) -> None:
     wrong = unsupported(config)
     if wrong:
         raise UserError(
@@ -90,11 +153,6 @@ def source(
             + "; ".join(wrong)
             + "."
         )
-    flags = _flags(config, tokenizer)
-    flags["documents"] &= documents
-    values = {**_places(folder, path), **_texts(tokenizer, flags), **_numbers(config)}
-    values |= {**_snippets(config, flags), **_rotary(config, flags), **_words(config, flags)}
-    return fill(TEMPLATE, flags, values)
 
 
 # -- the template's few rules ----------------------------------------------------------------------
@@ -159,7 +217,6 @@ def _flags(c: TransformerConfig, tokenizer: Any) -> dict[str, bool]:
         "head_scale": c.head_scale != 1.0,
         "logit_softcap": c.logit_softcap is not None,
         "plain_logits": c.head_scale == 1.0 and c.logit_softcap is None,
-        "documents": tokenizer.end_id is not None,
         "never_seen": bool(tokenizer.never_seen.any()),
     }
     flags["uses_layer"] = flags["mixed_windows"] or flags["several_bases"]
@@ -182,32 +239,6 @@ def _places(folder: Path, path: Path) -> dict[str, str]:
         if here
         else "model.safetensors and tokenizer.json in the run's folder, or in --folder",
     }
-
-
-def _texts(tokenizer: Any, flags: dict[str, bool]) -> dict[str, Any]:
-    """Prompts, and how a text begins and ends."""
-    documents = flags["documents"]
-    return {
-        "prompt": "Once",
-        "end_id": tokenizer.end_id,
-        "first_ids": "[END, *" if documents else "",
-        "last_ids": "]" if documents else "",
-        "until_end": "; stops where the model ends its text" if documents else "",
-        "default_prompt": '""' if documents else repr(_first_text(tokenizer)).replace("'", '"'),
-        "forbidden": ", forbidden" if flags["never_seen"] else "",
-    }
-
-
-def _first_text(tokenizer: Any) -> str:
-    """Something to start from: a newline, or the first piece of the vocabulary that is text."""
-    try:
-        newline = tokenizer.encode("\n")
-    except UserError:
-        newline = []
-    if len(newline) and not tokenizer.never_seen[newline[0]]:
-        return "\n"
-    seen = (i for i in range(tokenizer.vocab_size) if not tokenizer.never_seen[i])
-    return next((text for i in seen if (text := tokenizer.decode([i])).isalpha()), " ")
 
 
 def _numbers(c: TransformerConfig) -> dict[str, Any]:
@@ -342,44 +373,3 @@ def _rotary(c: TransformerConfig, flags: dict[str, bool]) -> dict[str, str]:
     else:
         values["frequencies"] = _listed(found[bases[0]][0].tolist())
     return values
-
-
-def _words(c: TransformerConfig, flags: dict[str, bool]) -> dict[str, str]:
-    """Comments and docstrings that depend on the model."""
-    norm = "RMSNorm" if c.norm_of(0) == "rms" else "LayerNorm"
-    kinds = {
-        "none": "no positions",
-        "learned": "learned positions",
-        "relative": "relative positions",
-    }
-    positions = kinds.get(c.positions, f"{c.positions} positions")
-    summary = f"{c.n_layers} layers of {c.n_heads} heads, {c.d_model} wide, {positions}, {norm}"
-    blocks = {
-        "pre": "attention and feed-forward each read a normalised x and add to it",
-        "post": "attention and feed-forward each add to x, which is then normalised",
-        "sandwich": "attention and feed-forward, normalised before and after, each add to x",
-        "output": "attention and feed-forward each add their normalised output to x",
-    }
-    if c.parallel_residual:
-        block = "attention and feed-forward read the same normalised x and both add to it"
-    elif not c.residual:
-        block = "attention, then feed-forward, without residual connections"
-    else:
-        block = blocks[c.norm_place]
-    seen = f"of the last {c.window_of(0)}" if flags["windowed"] else "up to itself"
-    if flags["mixed_windows"]:
-        seen = "in its window, if any"
-    if flags["sinks"]:
-        seen += f", and the first {c.sink_tokens}"
-    centre = "" if norm == "RMSNorm" else "centre each vector and "
-    learned = ", times learned weights" if c.norm_weight else ""
-    return {
-        "summary": summary,
-        "kv_legend": ", K key-value heads" if flags["grouped"] else "",
-        "block_words": block,
-        "visible_words": seen,
-        "norm_words": f"{norm}: {centre}scale it to mean square 1{learned}."
-        if centre
-        else f"{norm}: scale each vector to mean square 1{learned}.",
-        "activation_words": ACTIVATIONS[c.activation][1],
-    }

@@ -44,6 +44,9 @@ def generate(
 %if documents
         if token == END:
             return
+%elif ends
+        if token in ENDS:
+            return
 %end
         yield token
         window = slide(window, token)
@@ -78,15 +81,14 @@ def main() -> None:
 %end
     settings = (options.tokens, options.temperature, options.top_k{{forbidden}}, options.seed)
     print(options.prompt, end="", flush=True)
-    new: list[int] = []
-    shown = 0
-    for token in generate(load(options.folder), ids, *settings):
-        new.append(token)
-        text = tokenizer.decode(new)
+    shown = len(tokenizer.decode(ids))
+    for token in generate(load(options.folder), list(ids), *settings):
+        ids.append(token)
+        text = tokenizer.decode(ids)
         if not text.endswith("\\ufffd"):  # a character may come in several tokens
             print(text[shown:], end="", flush=True)
             shown = len(text)
-    print(tokenizer.decode(new)[shown:])
+    print(tokenizer.decode(ids)[shown:])
 
 
 if __name__ == "__main__":

@@ -57,6 +57,9 @@ ROTARY_BASES = {{rotary_bases}}  # fmt: skip
 %if documents
 END = {{end_id}}  # the token between documents: it opens a text and ends it
 %end
+%if ends
+ENDS = {{end_ids}}  # tokens at which a text ends
+%end
 
 
 %if norm_offset
