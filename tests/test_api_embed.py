@@ -215,10 +215,15 @@ class RepositoryNotFoundError(Exception):
     """As huggingface_hub's own."""
 
 
-def fake_hub(monkeypatch: pytest.MonkeyPatch, answer: Any, headers: Any = None) -> None:
+def fake_hub(
+    monkeypatch: pytest.MonkeyPatch, answer: Any, headers: Any = None
+) -> list[tuple[Any, Any]]:
+    """A library that gives `answer`; a list of what it will have been asked."""
     hub: Any = ModuleType("huggingface_hub")
+    asked: list[tuple[Any, Any]] = []
 
-    def give(*_: Any, **__: Any) -> Any:
+    def give(*names: Any, **wanted: Any) -> Any:
+        asked.append((names, wanted))
         if isinstance(answer, Exception):
             raise answer
         return str(answer)
@@ -226,6 +231,7 @@ def fake_hub(monkeypatch: pytest.MonkeyPatch, answer: Any, headers: Any = None) 
     hub.snapshot_download = hub.hf_hub_download = give
     hub.get_safetensors_metadata = lambda _: headers
     monkeypatch.setitem(__import__("sys").modules, "huggingface_hub", hub)
+    return asked
 
 
 def test_hub_names(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,7 +248,35 @@ def test_hub_names(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match="no model of this name"):
         bg.load("owner/model")
     monkeypatch.setitem(__import__("sys").modules, "huggingface_hub", None)
-    with pytest.raises(UserError, match="pip install huggingface_hub"):
+    with pytest.raises(UserError, match=r"pip install 'budgerigar\[hub\]'"):
+        bg.load("owner/model")
+
+
+def test_what_is_asked_of_the_hub(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = fake_hub(monkeypatch, folder)
+    assert main(["embed", "owner/model", "a cat", "--json"]) == 0
+    named = json.loads(capsys.readouterr().out)
+    assert main(["embed", str(folder), "a cat", "--json"]) == 0
+    same = json.loads(capsys.readouterr().out)
+    assert named["texts"] == same["texts"]
+    ((repository, *_), wanted) = asked[0]
+    assert repository == "owner/model"
+    assert "*.safetensors" in wanted["allow_patterns"]
+    assert not any(".bin" in one or "pickle" in one for one in wanted["allow_patterns"])
+    assert "onnx/*" in wanted["ignore_patterns"]
+    fake_hub(monkeypatch, OSError("no network"))  # what is here is never asked for there
+    assert main(["embed", str(folder), "a cat"]) == 0
+    asked = fake_hub(monkeypatch, folder / "model.gguf")
+    with pytest.raises(UserError):
+        bg.load("owner/model/deep/model.Q4_0.gguf")
+    assert asked == [(("owner/model", "deep/model.Q4_0.gguf"), {})]
+
+
+def test_a_gated_model_names_its_licence(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_hub(monkeypatch, type("GatedRepoError", (Exception,), {})("403"))
+    with pytest.raises(UserError, match=r"licence.*https://huggingface.co/owner/model"):
         bg.load("owner/model")
 
 

@@ -1,7 +1,7 @@
 """Models by name: those of our catalogue, and those of Hugging Face's hub.
 
 A path always wins: only what is no file and no folder here is looked up as a name. Hub names are
-`owner/model`, or `owner/model/file.gguf` for one file; they need `huggingface_hub`.
+`owner/model`, or `owner/model/file.gguf` for one file; they need `huggingface_hub` (the extra `hub`).
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def _library(name: str) -> Any:
     except ImportError:
         raise UserError(
             f"{name}: there is no such file or folder here. If it is a model of Hugging Face's hub, "
-            "fetching it needs a library: pip install huggingface_hub"
+            "fetching it needs a library: pip install 'budgerigar[hub]'"
         ) from None
     return huggingface_hub
 
