@@ -33,6 +33,9 @@ Forward = Callable[..., Tensor]
 LOGITS_AT_ONCE = 1 << 26
 """Logits per batch (256 MB in float32): with large vocabularies batches get smaller."""
 
+ACTIVATIONS_AT_ONCE = 1 << 28
+"""Bytes that a batch's activations may take where its logits are made some at a time."""
+
 NGRAM_TOKENS_AT_ONCE = 1 << 20
 
 
@@ -89,7 +92,13 @@ def _losses(
         raise UserError(f"batch_size = {batch_size} must be at least 1")
     if isinstance(network, NgramModel) and forward is None and not ranks:
         return _by_lookup(network, store, context_length, streaming)
-    rows = min(batch_size, max(1, LOGITS_AT_ONCE // (context_length * network.vocab_size)))
+    if store.n_targets < 1:
+        return iter(())
+    context_length = min(context_length, store.n_tokens - 1) if not streaming else context_length
+    if forward is None and _gives_vectors(network):
+        forward, rows = network, _rows_by_bytes(network, context_length, store, batch_size)
+    else:
+        rows = min(batch_size, max(1, LOGITS_AT_ONCE // (context_length * network.vocab_size)))
     place = torch.device(device) if device is not None else network.device
     if forward is None and network.context_length is not None:
         # A network of positions: one pass over a window gives all its logits.
@@ -128,14 +137,60 @@ def _by_forward(
     ranks: bool,
 ) -> Iterator[LossBlock]:
     windows = streaming_windows if streaming else evaluation_windows
+    in_parts = forward is network and _gives_vectors(network)
     # not inference_mode: tables that a module builds on first use would be useless in training
     with without_dropout(network), torch.no_grad():
-        for batch in windows(store, context_length, rows):
+        for whole in windows(store, context_length, rows):
+            batch = _without_padding(whole)
             tokens = torch.as_tensor(batch.tokens).to(device, torch.int64)
-            logits = forward(tokens, **_document_fields(batch, device))
             targets = torch.as_tensor(batch.targets).to(device, torch.int64)
-            scored = targets != NOT_SCORED
-            yield measure(logits[scored], targets[scored], ranks)
+            scored, fields = targets != NOT_SCORED, _document_fields(batch, device)
+            if in_parts:
+                yield from _by_parts(network, tokens, targets, scored, fields, ranks)
+            else:
+                yield measure(forward(tokens, **fields)[scored], targets[scored], ranks)
+
+
+def _gives_vectors(network: Any) -> bool:
+    """Whether its vectors and their logits can be had apart: a decoder alone."""
+    config = getattr(network, "config", None)
+    return isinstance(network, nn.Module) and (
+        getattr(config, "assembly", None) == "decoder-only" and hasattr(network, "read_out")
+    )
+
+
+def _rows_by_bytes(network: Any, length: int, store: TokenStore, most: int) -> int:
+    """Windows per batch, so that the activations of a layer stay below a limit."""
+    config = network.config
+    numbers = 8 * config.d_model + 3 * config.ff_width  # of a token, in a layer
+    seen = 5 * length if store.end_id is not None else 0  # its row of the mask between documents
+    return min(most, max(1, ACTIVATIONS_AT_ONCE // (length * (4 * numbers + seen))))
+
+
+def _without_padding(batch: Batch) -> Batch:
+    """Up to the last target of any row: nothing looks ahead, so the rest is of no use."""
+    columns = (torch.as_tensor(batch.targets) != NOT_SCORED).any(0).nonzero()
+    width = int(columns[-1]) + 1 if len(columns) else 1
+    if width == batch.tokens.shape[1]:
+        return batch
+    return Batch(*(None if field is None else field[:, :width] for field in batch))
+
+
+def _by_parts(
+    network: Any,
+    tokens: Tensor,
+    targets: Tensor,
+    scored: Tensor,
+    fields: dict[str, Tensor | None],
+    ranks: bool,
+) -> Iterator[LossBlock]:
+    """All vectors of a batch at once, their logits some at a time: those of 8,192 tokens and 49,152
+    pieces would take 1.6 GB."""
+    vectors, wanted = network.vectors(tokens, **fields)[scored], targets[scored]
+    size = max(1, LOGITS_AT_ONCE // network.vocab_size)
+    for first in range(0, len(wanted), size):
+        part = slice(first, first + size)
+        yield measure(network.read_out(vectors[part]), wanted[part], ranks)
 
 
 def _document_fields(batch: Batch, device: torch.device) -> dict[str, Tensor | None]:

@@ -194,6 +194,10 @@ class Transformer(Network):
             return vectors[:, 0] if self.pooler is None else self.pooled(vectors)
         return mean_of(vectors, lengths)
 
+    def read_out(self, vectors: Tensor) -> Tensor:
+        """Logits (…,V) in float32 of `vectors` (…,D): what `forward` makes of them, some at a time."""
+        return self._logits(vectors, None)
+
     def _logits(self, x: Tensor, taps: Taps | None) -> Tensor:
         assert self.head is not None
         return tap(taps, "logits", self.head(x, self.embedding))
