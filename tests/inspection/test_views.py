@@ -797,9 +797,11 @@ def test_one_query_can_be_cut_from_all_and_all_put_together_from_parts(kind: str
     layer, head = (view(looked, "steps", parts=parts, **at) for parts in ("layer", "head"))
     assert layer["q"] is layer["weights"] is head["before"] is head["W_Q"] is None
     both = {name: layer[name] if head[name] is None else head[name] for name in whole}
-    for name in ("q", "k", "v", "weights", "scores", "all_heads", "head_output"):
+    for name in ("q", "k", "v", "scores", "all_heads", "head_output"):
         np.testing.assert_array_equal(both[name], whole[name])
     assert set(layer["rows"]) | set(head["rows"]) <= set(whole["rows"])
+    factor = 1.0 if head["scale"] is None else head["scale"]["factor"]
+    np.testing.assert_allclose(head["scores"] * factor, whole["scaled"], rtol=1e-6)
 
 
 def test_a_long_text_is_pooled_to_thumbnails() -> None:

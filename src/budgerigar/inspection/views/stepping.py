@@ -36,8 +36,9 @@ def steps(
     "rows"), and "weighted" is null. full false: arrays are stored as f2, marked so by "within". A step
     that the model lacks is null.
     parts, for files that hold every head: "layer" has what all heads of a layer share alone (the
-    vectors marked L), "head" what they do not; the rest is null, also what follows from these: rotated
-    vectors before rotation, matrices, contributions, the model's own output.
+    vectors marked L), "head" what they do not; the rest is null, and so is what can be had otherwise:
+    "scaled" (scores times the scale's factor), "weights" and "codes" (in `head`, finer), vectors before
+    rotation, matrices, contributions, the model's own output.
 
     {"name": "L2.H3", "layer", "head", "kv_head", "of", "kind", "title", "query_axis", "key_axis",
      "queries", "keys", "query": int|null, "label": str|null, "predicts": bool (the row is named by the
@@ -97,18 +98,9 @@ def steps(
 
 
 _OF_LAYER = ("before", "normed", "key_inputs", "all_heads", "after_norm", "feed_forward", "after")
-_OF_HEAD = ("q", "k", "v", "scores", "scaled", "capped", "biased", "codes", "weights", "sink",
-            "weighted", "head_output")  # fmt: skip
-_FOLLOWING = (
-    "q_unrotated",
-    "k_unrotated",
-    "W_Q",
-    "W_K",
-    "W_V",
-    "W_O",
-    "contribution",
-    "model_output",
-)
+_OF_HEAD = ("q", "k", "v", "scores", "capped", "biased", "sink", "weighted", "head_output")
+_OTHERWISE = ("scaled", "weights", "codes", "q_unrotated", "k_unrotated", "W_Q", "W_K", "W_V", "W_O",
+              "contribution", "model_output")  # fmt: skip
 _PER_QUERY = ("q_unrotated", "q", "scores", "scaled", "capped", "biased", "codes", "weights",
               "sink.weight", "head_output", "model_output", "before.vector", "normed",
               "contribution", "all_heads", "after_norm", "feed_forward", "after.vector")  # fmt: skip
@@ -118,7 +110,7 @@ def _only(value: dict[str, Any], parts: str) -> dict[str, Any]:
     """`value` without what `parts` leaves out."""
     if parts == "all":
         return value
-    out = {*_FOLLOWING, *(_OF_HEAD if parts == "layer" else _OF_LAYER)}
+    out = {*_OTHERWISE, *(_OF_HEAD if parts == "layer" else _OF_LAYER)}
     if parts == "layer" and value["key_side"] == "same":
         out.add("key_inputs")  # the same rows as `normed`, or as `before`
     return {name: None if name in out else part for name, part in value.items()}
