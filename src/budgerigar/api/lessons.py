@@ -11,32 +11,50 @@ if TYPE_CHECKING:
 
 @overload
 def why(
-    part: str, seed: int = 1, *, watch: Callable[[WhyResult], Any] | None = None
+    part: str,
+    seed: int = 1,
+    *,
+    model: str | None = None,
+    watch: Callable[[WhyResult], Any] | None = None,
 ) -> WhyResult: ...
 
 
 @overload
 def why(
-    part: None = None, seed: int = 1, *, watch: Callable[[WhyResult], Any] | None = None
+    part: None = None,
+    seed: int = 1,
+    *,
+    model: None = None,
+    watch: Callable[[WhyResult], Any] | None = None,
 ) -> tuple[WhyResult, ...]: ...
 
 
 def why(
-    part: str | None = None, seed: int = 1, *, watch: Callable[[WhyResult], Any] | None = None
+    part: str | None = None,
+    seed: int = 1,
+    *,
+    model: str | None = None,
+    watch: Callable[[WhyResult], Any] | None = None,
 ) -> WhyResult | tuple[WhyResult, ...]:
-    """The smallest real experiment with and without `part`, in less than a minute; None: all nine.
+    """The smallest real experiment with and without `part`, in about a minute; None: all nine.
+
+    "in-context" stands beside the nine and is run by its name only; `model` measures that model (what
+    `load` takes) there instead of training one.
 
     A result says what the problem is, both figures with their units, a picture (`.picture(path)`,
     `.text()`), whether the effect was there this time, and the next problem. Everything is measured
     now; `seed` is that of every draw. `watch` is called with each result as soon as it is there.
 
     Raises:
-        UserError: there is no such part; the message names them.
+        UserError: there is no such part; the message names them. A model without that part.
     """
+    from budgerigar.errors import UserError
     from budgerigar.experiments import why as experiment
 
+    if part is None and model is not None:
+        raise UserError("a model can be given for in-context only: why in-context --model NAME")
     if part is not None:
-        result = experiment.run(part, seed)
+        result = experiment.run(part, seed, model=model)
         if watch is not None:
             watch(result)
         return result

@@ -3,7 +3,10 @@ problem, both results, a picture, the next problem. Everything is measured now; 
 not appear is said not to.
 
 PART is attention, heads, scale, positions, feed-forward, residual, mask, cross-attention or cache, each
-under a minute; without one all nine run, some minutes, and end in one table.
+under a minute; without one all nine run, some minutes, and end in one table. One more is run by its
+name only: in-context, what the parts make possible together: a model uses a map of words that only
+its text told it, from the step on at which an induction head appears. With --model it measures a
+model that is there.
 """
 
 from __future__ import annotations
@@ -18,13 +21,20 @@ USES = ("out", "seed", "threads", "json")
 EXAMPLES = """examples:
   budgie why scale
   budgie why residual --seed 3
+  budgie why in-context
+  budgie why in-context --model smollm2-135m-instruct
   budgie why --out why-pictures      all nine, and a PNG of each"""
 MOST_COLUMNS = 96
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Which part."""
+    """Which part, and of which model."""
     parser.add_argument("part", nargs="?", metavar="PART", help="one part only (default: all nine)")
+    parser.add_argument(
+        "--model",
+        metavar="RUN",
+        help="in-context: measure this model instead of training a small one",
+    )
 
 
 def run(options: argparse.Namespace) -> None:
@@ -47,20 +57,30 @@ def run(options: argparse.Namespace) -> None:
             show(result, picture)
 
     if options.part:
-        result = why(options.part, seed, watch=watch)
+        try:
+            result = why(options.part, seed, model=options.model, watch=watch)
+        except UserError:  # a model that is not there: leave no empty folder
+            if folder is not None and not any(folder.iterdir()):
+                folder.rmdir()
+            raise
         if options.json:
             _print_json(result.as_dict())
-        if result.following:
-            progress.note(f"next: budgie why {result.following}")
-        else:
-            progress.note("next: budgie why, all nine in one table")
+        progress.note(f"next: budgie why{_after(result, options.model)}")
         return
-    results = why(seed=seed, watch=watch)
+    results = why(seed=seed, model=options.model, watch=watch)
     if options.json:
         _print_json({"seed": seed, "parts": [result.as_dict() for result in results]})
     else:
         _table(results)
     progress.note("next: budgie train my.txt, with all of them; budgie why PART for one again")
+
+
+def _after(result: Any, model: str | None) -> str:
+    if result.following:
+        return f" {result.following}"
+    if result.part == "in-context" and model is None:
+        return " in-context --model smollm2-135m-instruct, a real one"
+    return ", all nine in one table"
 
 
 def _folder(out: str | None) -> Path | None:

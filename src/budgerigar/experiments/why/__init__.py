@@ -1,15 +1,15 @@
 """Why each part of the Transformer exists: nine smallest real experiments, with and without it.
 
 Every figure is measured when it is asked for; where an effect does not appear, the verdict says so.
-Each part is one file with a function `run(seed, sizes) -> WhyResult`; they form a row, because each
-ends with the problem that the next one solves.
+Each part is one file with a function `run(seed, sizes) -> WhyResult`; the nine form a row, because
+each ends with the problem that the next one solves. `MORE` are run by their name only.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -34,23 +34,45 @@ PARTS = (
 )
 """in the order of the lesson: each solves the problem that the one before leaves"""
 
+MORE = ("in-context",)
+"""what all of them together make possible"""
 
-def run(part: str, seed: int = 1, quiet: bool = False) -> WhyResult:
-    """One of `PARTS`, in less than a minute; `seed` is that of every draw.
+
+def run(part: str, seed: int = 1, quiet: bool = False, model: str | None = None) -> WhyResult:
+    """One of `PARTS` or `MORE`, in about a minute; `seed` is that of every draw.
+
+    model: for "in-context" alone: measure this model (whatever `formats.load` takes), train none.
 
     Raises:
-        UserError: there is no such part.
+        UserError: there is no such part; a model for another part, or one that does not fit.
     """
     refuse_seed(seed)
     name = checked(part)
-    module = import_module(f"{__name__}.{name.replace('-', '_')}")
     with _silence(quiet):
         started = time.perf_counter()
-        result: WhyResult = module.run(seed)
+        result = _experiment(name, model)(seed)
         seconds = time.perf_counter() - started
-    at = PARTS.index(name)
-    following = PARTS[at + 1] if at + 1 < len(PARTS) else None
-    return dataclasses.replace(result, following=following, seconds=seconds)
+    return dataclasses.replace(result, following=_following(name), seconds=seconds)
+
+
+def _experiment(name: str, model: str | None) -> Callable[[int], WhyResult]:
+    """The function of the part's file; with a model, that which measures it."""
+    if model is not None and name != "in-context":
+        raise UserError(
+            f"why {name} trains its own small networks; a model can be given for in-context only"
+        )
+    if model is None:
+        module = import_module(f"{__name__}.{name.replace('-', '_')}")
+        return lambda seed: module.run(seed)
+    from budgerigar.experiments.why import in_context_model
+
+    return lambda seed: in_context_model.run(model, seed)
+
+
+def _following(name: str) -> str | None:
+    """The part after this one of the nine."""
+    at = PARTS.index(name) + 1 if name in PARTS else len(PARTS)
+    return PARTS[at] if at < len(PARTS) else None
 
 
 def why_all(seed: int = 1, quiet: bool = False) -> Iterator[WhyResult]:
@@ -64,16 +86,17 @@ def why_all(seed: int = 1, quiet: bool = False) -> Iterator[WhyResult]:
 
 
 def checked(part: str) -> str:
-    """The name of a part as it is in `PARTS`. `UserError` where there is none."""
+    """The name of a part as it is in `PARTS` or `MORE`. `UserError` where there is none."""
     from difflib import get_close_matches
 
     name = part.strip().lower().replace("_", "-").replace(" ", "-")
-    if name in PARTS:
+    if name in (*PARTS, *MORE):
         return name
-    near = get_close_matches(name, PARTS, n=1, cutoff=0.4)
+    near = get_close_matches(name, (*PARTS, *MORE), n=1, cutoff=0.4)
     meant = f" Did you mean {near[0]}?" if near else ""
     raise UserError(
-        f"there is no part {part!r} to ask about.{meant} The parts are {', '.join(PARTS)}."
+        f"there is no part {part!r} to ask about.{meant} The parts are {', '.join(PARTS)}; and "
+        f"{', '.join(MORE)}."
     )
 
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from budgerigar.experiments.why.frame import Bars, Grid, Measured, WhyResult
 from budgerigar.experiments.why.learning import ADAM, Inputs, Loss, learn
+from budgerigar.experiments.why.parts import attention_weights, without_feed_forward
 from budgerigar.layers.config import TransformerConfig
-from budgerigar.layers.taps import Taps
 from budgerigar.models.transformer import Transformer
 
 GAP = 10.0  # points of a hundred that count as a difference
@@ -143,17 +143,7 @@ def _network(seed: int, sizes: Sizes, n_heads: int, feed_forward: bool) -> Trans
         init_std=width**-0.5,
     )
     network = Transformer(config, seed)
-    if not feed_forward:
-        assert network.encoder is not None
-        for block in network.encoder.blocks():
-            _silence(block.feed_forward)
-    return network
-
-
-def _silence(part: nn.Module) -> None:
-    with torch.no_grad():
-        for parameter in part.parameters():
-            parameter.zero_().requires_grad_(False)
+    return network if feed_forward else without_feed_forward(network)
 
 
 def _sentences(sizes: Sizes, n: int, generator: torch.Generator) -> Tensor:
@@ -177,11 +167,7 @@ def _both(n_words: int) -> Loss:
     return loss
 
 
-@torch.inference_mode()
 def _looks(network: Transformer, sentences: Tensor) -> list[list[float]]:
     """Per head: mean weight on the places -2 … +2 from the word that looks."""
-    name = "encoder.0.self_attention"
-    taps = Taps([f"{name}.weights"], {f"{name}.scores": lambda scores: scores})
-    network(sentences, taps=taps)
-    mean = taps.values[f"{name}.weights"].mean(0)  # (H,T,T)
+    mean = attention_weights(network, sentences)[0].mean(0)  # (H,T,T)
     return [[float(head.diagonal(k).mean()) for k in (-2, -1, 0, 1, 2)] for head in mean]

@@ -45,13 +45,19 @@ def learn(
     settings: TrainingRecipe = ADAM,
     what: str = "training",
     loss: Loss = nats,
+    watch: Callable[[int], object] | None = None,
 ) -> list[float]:
-    """Train `network` for `steps` updates; returns the loss of each, in nats per asked token."""
+    """Train `network` for `steps` updates; returns the loss of each, in nats per asked token.
+
+    `watch` is called with the number of updates done: 0, 1 … `steps`.
+    """
     optimizers = Optimizers(network, settings)
     losses: list[float] = []
     network.train()
     with torch.enable_grad(), progress.track(what, total=steps, unit="steps") as job:
         for step in range(steps):
+            if watch is not None:
+                watch(step)
             inputs, targets = next_batch()
             value = loss(network(**inputs), targets)
             optimizers.zero_grad()
@@ -61,6 +67,8 @@ def learn(
             optimizers.step(rate_factor(settings, step, steps))
             losses.append(float(value.detach()))
             job.advance(1, loss=f"{losses[-1]:.2f}")
+        if watch is not None:
+            watch(steps)
     network.eval()
     return losses
 
