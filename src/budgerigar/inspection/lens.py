@@ -81,14 +81,16 @@ def logit_lens(trace: Trace, top: int = 5) -> Lens:
     final = last.argmax(dim=-1)
     rows = [_read(lens_logits(trace, row), last, final, top) for row in range(stream.depth)]
     rows.append(_read(last, last, final, top))
-    columns = [np.stack(column) for column in zip(*rows, strict=True)]
+    ids, chances, chance, ranks, apart = (np.stack(c) for c in zip(*rows, strict=True))
     return Lens(
-        ("embedding", *(f"L{layer}" for layer in range(stream.depth))),
-        tuple(row_labels(trace)),
-        columns[0],
-        columns[1],
-        final.cpu().numpy(),
-        *columns[2:],
+        rows=("embedding", *(f"L{layer}" for layer in range(stream.depth))),
+        labels=tuple(row_labels(trace)),
+        top=ids,
+        chances=chances,
+        final=final.cpu().numpy(),
+        final_chance=chance,
+        final_rank=ranks,
+        divergence=apart,
         difference=float((last - trace.logits).abs().max()),
     )
 
