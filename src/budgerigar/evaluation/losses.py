@@ -95,7 +95,7 @@ def _losses(
     if store.n_targets < 1:
         return iter(())
     context_length = min(context_length, store.n_tokens - 1) if not streaming else context_length
-    if forward is None and _gives_vectors(network):
+    if forward is None and isinstance(network, nn.Module) and _gives_vectors(network):
         forward, rows = network, _rows_by_bytes(network, context_length, store, batch_size)
     else:
         rows = min(batch_size, max(1, LOGITS_AT_ONCE // (context_length * network.vocab_size)))
@@ -173,7 +173,8 @@ def _without_padding(batch: Batch) -> Batch:
     width = int(columns[-1]) + 1 if len(columns) else 1
     if width == batch.tokens.shape[1]:
         return batch
-    return Batch(*(None if field is None else field[:, :width] for field in batch))
+    ids, places = (None if x is None else x[:, :width] for x in (batch[2], batch[3]))
+    return Batch(batch.tokens[:, :width], batch.targets[:, :width], ids, places)
 
 
 def _by_parts(

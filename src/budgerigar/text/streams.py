@@ -113,9 +113,10 @@ class StreamBatches:
         reset = torch.from_numpy(self._resets[self._cursor])[:, None]
         before = self._cursor * self._size
         positions = torch.where(reset, index, index + before)
-        if self._store.end_id is None:
+        start = self._store.opens_id
+        if start is None:
             return positions
-        opens = tokens == self._store.opens_id
+        opens = tokens == start
         begun = torch.where(opens, index, -1).cummax(1).values
         return torch.where(begun >= 0, index - begun, positions)
 
