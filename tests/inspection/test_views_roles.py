@@ -14,10 +14,10 @@ from viewed import MODELS, PAIR, STORY, decoder, encoder, look, translator, view
 from budgerigar.api.model import Model
 from budgerigar.errors import UserError
 from budgerigar.inspection.behaviours import Behaviours
+from budgerigar.inspection.born import spread
 from budgerigar.inspection.differences import differences
 from budgerigar.inspection.role_probes import Reader
 from budgerigar.inspection.views import can, look_at
-from budgerigar.inspection.views.roles_views import spread
 
 MINE = {"roles", "born", "off", "compare"}
 

@@ -2,24 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from budgerigar.errors import UserError
 
 if TYPE_CHECKING:
+    from budgerigar.inspection.born import Born
+    from budgerigar.inspection.editing import How
     from budgerigar.inspection.role_results import HeadRoles
+    from budgerigar.inspection.switched import Switched
+
+MOST_CHECKPOINTS = 12
 
 
 class HasHeads:
-    """The verb of a model whose heads can be measured."""
+    """The verbs of a model whose heads can be measured. All answers print as tables."""
 
     def roles(self, *, untrained: bool = True) -> HeadRoles:
-        """Which head does what, with evidence: `str()` is a table; see `head_roles`."""
+        """Which head does what, with evidence; see `head_roles`."""
         return head_roles(self, untrained=untrained)
+
+    def roles_through_training(self, most: int = MOST_CHECKPOINTS) -> Born:
+        """At which checkpoint each head came to have its role; see `born`."""
+        return born(self, most)
+
+    def without(
+        self,
+        off: str | Sequence[str],
+        how: How | None = None,
+        of: str | None = None,
+        kind: str | None = None,
+    ) -> Switched:
+        """What the model can still do without these heads; see `switched`."""
+        return switched(self, off, how, of, kind)
 
 
 def head_roles(model: Any, *, untrained: bool = True) -> HeadRoles:
-    """Which head does what, on texts of its own; see `inspection.roles`. `str()` is a table.
+    """Which head does what, on texts of its own; see `inspection.roles`.
 
     untrained: measure an untrained copy too, which takes as long again.
 
@@ -28,12 +48,45 @@ def head_roles(model: Any, *, untrained: bool = True) -> HeadRoles:
     """
     from budgerigar.inspection.roles import head_roles as measured
 
+    return measured(model.network, model.tokenizer, untrained=untrained, **_settings(model))
+
+
+def born(model: Any, most: int = MOST_CHECKPOINTS) -> Born:
+    """The roles at up to `most` of the run's checkpoints, evenly spread; see `inspection.born`.
+
+    Raises:
+        UserError: the model has no attention, or none of its checkpoints is kept.
+    """
+    from budgerigar.inspection.born import born as through
+    from budgerigar.inspection.born import spread
+
+    settings, names = _settings(model), spread(model.checkpoints, most)
+    networks = ((name, model.at_checkpoint(name).network) for name in names)
+    return through(networks, model.tokenizer, total=len(names), **settings)
+
+
+def switched(
+    model: Any,
+    off: str | Sequence[str],
+    how: How | None = None,
+    of: str | None = None,
+    kind: str | None = None,
+) -> Switched:
+    """Copying, the gap of stories, loss or translation with and without some heads.
+
+    how: "mean", "resample" or "zero"; None: "mean", of an encoder-decoder "zero", which has no other.
+    """
+    from budgerigar.inspection.switched import switch_off
+
+    settings = _settings(model)
+    chosen = how or ("zero" if model.translates else "mean")
+    return switch_off(model.network, model.tokenizer, off, chosen, of=of, kind=kind, **settings)
+
+
+def _settings(model: Any) -> dict[str, Any]:
     if model.role == "vectors":
         raise UserError(f"{model.name} is a table of word vectors; it has no heads")
-    return measured(
-        model.network,
-        model.tokenizer,
-        source_tokenizer=model.source_tokenizer,
-        start_id=None if model.translates else model.start_id,
-        untrained=untrained,
-    )
+    return {
+        "source_tokenizer": model.source_tokenizer,
+        "start_id": None if model.translates else model.start_id,
+    }

@@ -1,4 +1,4 @@
-"""`budgie look RUN --roles`: which head does what."""
+"""`budgie look RUN --roles`: which head does what, since when, and what is lost without it."""
 
 from __future__ import annotations
 
@@ -9,33 +9,54 @@ from typing import Any
 from budgerigar.errors import UserError
 
 NOT_HERE = (
-    "text", "out", "head", "layer", "grid", "link", "step", "surprise", "head_off", "target", "prefix",
-    "no_source", "kind", "of", "gate", "unit", "analogy", "map", "words", "reach",
+    "text", "out", "head", "layer", "grid", "link", "step", "surprise", "target", "prefix",
+    "no_source", "gate", "unit", "analogy", "map", "words", "reach", "lens", "attribution",
 )  # fmt: skip
 
 
 def refuse(options: argparse.Namespace) -> None:
-    """`UserError` where --json stands without --roles."""
+    """`UserError` where something of --roles stands without it."""
     if options.json:
         raise UserError("--json belongs to --roles here; the other views are pictures and text")
+    for name in ("born", "how"):
+        if getattr(options, name):
+            raise UserError(f"--{name} belongs to --roles: what each head does")
 
 
 def show(model: Any, options: argparse.Namespace) -> None:
     """The table, or with --json all numbers of all heads."""
-    from budgerigar import api
     from budgerigar.cli.output import print_json
-    from budgerigar.inspection.role_text import EXPLAINED
 
-    others = [name for name in NOT_HERE if getattr(options, name) not in (None, False, [])]
+    others = [name for name in NOT_HERE if getattr(options, name, None) not in (None, False, [])]
     if others:
         flags = ["TEXT" if name == "text" else f"--{name.replace('_', '-')}" for name in others]
         raise UserError(
             f"--roles measures every head on texts of its own; give it without {' and '.join(flags)}"
         )
-    found = api.head_roles(model)
+    found, explained = _found(model, options)
     if options.json:
         print_json(found.as_dict())
         return
     print(found)
-    if not options.quiet:
-        print(f"\n{EXPLAINED}", file=sys.stderr)
+    if not options.quiet and explained:
+        print(f"\n{explained}", file=sys.stderr)
+
+
+def _found(model: Any, options: argparse.Namespace) -> tuple[Any, str]:
+    """What was asked for, and what explains it."""
+    from budgerigar.api import heads
+    from budgerigar.inspection.role_text import EXPLAINED
+
+    if options.head_off:
+        if options.born:
+            raise UserError("--born and --head-off are two questions; ask one of them")
+        of, kind = options.of, options.kind
+        if model.translates and of is None and kind is None:
+            kind = "cross"
+        off = list(dict.fromkeys(options.head_off))
+        return heads.switched(model, off, options.how, of, kind), ""
+    if options.how or options.of or options.kind:
+        raise UserError("--how, --of and --kind say of --head-off which heads, and what instead")
+    if options.born:
+        return heads.born(model), ""
+    return heads.head_roles(model), EXPLAINED

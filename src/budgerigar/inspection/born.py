@@ -147,6 +147,14 @@ def _curve(name: str, unit: str, values: Sequence[float]) -> str:
     return f"{name}: {values[0]:.2f} to {values[-1]:.2f} nats  {bars([v / top for v in values])}"
 
 
+def spread(names: list[str], most: int) -> list[str]:
+    """At most `most` of `names`, evenly, the first and the last among them."""
+    if len(names) <= most:
+        return names
+    places = np.unique(np.linspace(0, len(names) - 1, most).round().astype(int))
+    return [names[place] for place in places]
+
+
 def bars(shares: Iterable[float]) -> str:
     """Numbers from 0 to 1 as a row of bars."""
     top = len(_BARS) - 1

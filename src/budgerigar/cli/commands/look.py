@@ -30,6 +30,8 @@ examples:
                                                      which heads made it say the one, not the other
   budgie look last "…" --head-off L1.H2              what the model guesses without that head
   budgie look last --roles                           which head does what, with evidence
+  budgie look last --roles --born                    at which checkpoint it came to do it
+  budgie look last --roles --head-off L1.H2          what the model can still do without that head
   budgie look last "轩辕有一只虎皮鹦鹉"              a translation, and its word alignment (or --out)
   budgie look last "…" --prefix "Xuanyuan has a" --no-source
                                                      what it would write without its source
@@ -60,6 +62,13 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add("--surprise", action="store_true", help="the text, each token coloured by its nats")
     add("--head-off", action="append", metavar="NAME", help="switch a head off (repeatable)")
     add("--roles", action="store_true", help="which head does what, on texts of its own; no TEXT")
+    add("--born", action="store_true", help="--roles: at which checkpoint each came to do it")
+    add(
+        "--how",
+        type=one_of(("mean", "resample", "zero")),
+        metavar="{mean,resample,zero}",
+        help="--roles --head-off: what stands for the head [mean; a translator's: zero]",
+    )
     add("--lens", action="store_true", help="what the model would say if it stopped at each layer")
     add(
         "--attribution",

@@ -15,7 +15,8 @@ import torch
 
 from budgerigar.errors import UserError
 from budgerigar.inspection.behaviours import Ability
-from budgerigar.inspection.born import Born
+from budgerigar.inspection.born import Born, spread
+from budgerigar.inspection.born import born as through
 from budgerigar.inspection.differences import Units, differences
 from budgerigar.inspection.masked_out import mask_each
 from budgerigar.inspection.names import parse_head
@@ -145,8 +146,6 @@ def born(look: Look, most: int = 12) -> dict[str, Any]:
        "at": name, "score_before": float|null, "score_at": float}],
      "curves": [{"ability", "name", "unit": "share"|"nats", "values": f4 (C), "on"}]}
     """
-    from budgerigar.inspection.born import born as through
-
     names = list(getattr(look.original, "checkpoints", []))
     chosen = spread(names, most)
     networks = ((name, look.original.at_checkpoint(name).network) for name in chosen)
@@ -167,14 +166,6 @@ def born(look: Look, most: int = 12) -> dict[str, Any]:
             for n, first in enumerate(found.abilities[0])
         ],
     }
-
-
-def spread(names: list[str], most: int) -> list[str]:
-    """At most `most` of `names`, evenly, the first and the last among them."""
-    if len(names) <= most:
-        return names
-    places = np.unique(np.linspace(0, len(names) - 1, most).round().astype(int))
-    return [names[place] for place in places]
 
 
 def _grown(found: Born, site: SiteRoles) -> dict[str, Any]:
