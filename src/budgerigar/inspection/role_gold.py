@@ -14,6 +14,7 @@ import sysconfig
 import tokenize
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,10 @@ class GoldText:
     links: dict[str, Links]
 
 
-def story_texts(n: int, language: str = "en", causal: bool = True, seed: int = 0) -> list[GoldText]:
+@cache
+def story_texts(
+    n: int, language: str = "en", causal: bool = True, seed: int = 0
+) -> tuple[GoldText, ...]:
     """`n` short generated stories that no model was trained on (split "test").
 
     Of eight times as many those with the most of what is rare: pronouns and brackets.
@@ -56,7 +60,7 @@ def story_texts(n: int, language: str = "en", causal: bool = True, seed: int = 0
     drawn.sort(
         key=lambda story: -sum(link[0] in ("antecedent", "bracket") for link in story.word_links)
     )
-    return [story_gold(story, causal) for story in drawn[:n]]
+    return tuple(story_gold(story, causal) for story in drawn[:n])
 
 
 def story_gold(story: Story, causal: bool) -> GoldText:
@@ -111,7 +115,8 @@ def _starts(story: Story) -> list[int]:
 # -- brackets of code ------------------------------------------------------------------------------
 
 
-def code_texts(n: int) -> list[GoldText]:
+@cache
+def code_texts(n: int) -> tuple[GoldText, ...]:
     """Up to `n` pieces of Python's own standard library, beginning at a function; none where it is
     not here as source files.
     """
@@ -120,7 +125,7 @@ def code_texts(n: int) -> list[GoldText]:
         found += _pieces(Path(sysconfig.get_path("stdlib")) / f"{name}.py", 2)
         if len(found) >= n:
             break
-    return found[:n]
+    return tuple(found[:n])
 
 
 def python_name() -> str:

@@ -82,7 +82,7 @@ ROLES = {
         Role("induction", "induction", "tokens", INDUCTION_SHARE,
              "what followed another place of the row's token"),
         Role("reference", "reference of “it”", "gold", GOLD_SHARE,
-             "“it”: a mention of what it stands for"),
+             "“it” (or “they”): a mention of what it stands for"),
         Role("reference_verb", "“it”, at its verb", "gold", GOLD_SHARE,
              "the verb of “it”: a mention of what “it” stands for"),
         Role("gap", "pet of the gap", "gold", GOLD_SHARE,
