@@ -26,14 +26,15 @@ const parts = (hex, at) => parseInt(hex.slice(at, at + 2), 16);
 /** 256 colours [r, g, b] from dark to light. */
 export const VIRIDIS_TABLE = Array.from({ length: 256 }, (_, i) => [0, 2, 4].map((at) => parts(VIRIDIS, 6 * i + at)));
 
-const BLUE = [33, 102, 172];
-const RED = [178, 24, 43];
+const ENDS = [[33, 102, 172], [178, 24, 43]];
+const BRIGHT = [[96, 170, 255], [255, 112, 112]]; // on dark paper
 
 /** 256 colours from blue over `middle` to red; the middle is the paper of the theme. */
 export function divergingTable(middle = [247, 247, 247]) {
+  const ends = middle[0] + middle[1] + middle[2] < 384 ? BRIGHT : ENDS;
   return Array.from({ length: 256 }, (_, i) => {
     const at = (i - 127.5) / 127.5;
-    const end = at < 0 ? BLUE : RED;
+    const end = ends[at < 0 ? 0 : 1];
     return middle.map((part, c) => Math.round(part + (end[c] - part) * Math.abs(at) ** 0.85));
   });
 }

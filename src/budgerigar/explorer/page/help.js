@@ -4,7 +4,7 @@ import { button, h, tick } from "./dom.js";
 import { t } from "./i18n.js";
 
 const KEYS = [["← ↑ → ↓", "help.arrows"], ["Enter", "help.enter"], ["[ ]", "help.head"], ["{ }", "help.layer"],
-  ["+ − 0", "help.zoom"], ["x", "help.picks"], ["Esc", "help.escape"], ["?", "help.help"]];
+  ["+ − 0", "help.zoom"], ["p n", "help.step"], ["x", "help.picks"], ["Esc", "help.escape"], ["?", "help.help"]];
 
 const CAVEATS = ["help.caveat.weights", "help.caveat.mixed", "help.caveat.beside"];
 

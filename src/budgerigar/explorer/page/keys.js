@@ -1,5 +1,6 @@
 // Keys of the whole page: [ ] heads, { } layers, x what a click chooses, Esc clears, ? help. Arrow keys and
-// Enter belong to the heat map that has the focus. None of them acts while the reader types.
+// Enter belong to the heat map that has the focus. None of them acts while the reader types. A button of the view
+// with data-press="n" is pressed by n.
 
 import { announce, typing } from "./a11y.js";
 import { headName } from "./dom.js";
@@ -34,8 +35,10 @@ export function listenForKeys(app, keys, help) {
     if (event.ctrlKey || event.metaKey || event.altKey || typing(event.target)) return;
     if (document.querySelector("dialog[open]")) return;
     if (!keys.on && event.key !== "Escape") return;
-    if (!acts[event.key]) return;
+    const pressed = document.querySelector(`main [data-press="${CSS.escape(event.key)}"]:not(:disabled)`);
+    const act = pressed ? () => pressed.click() : acts[event.key];
+    if (!act) return;
     event.preventDefault();
-    acts[event.key]();
+    act();
   });
 }

@@ -44,8 +44,9 @@ import { gridView } from "./view_grid.js";
 import { headView } from "./view_head.js";
 import { linksView } from "./view_links.js";
 import { sentenceView } from "./view_sentence.js";
+import { stepsView } from "./view_steps.js";
 
 /** Parts of the menu, in their order. */
 export const GROUPS = ["overview", "detail"];
 
-export const VIEWS = [sentenceView, linksView, gridView, headView];
+export const VIEWS = [sentenceView, linksView, gridView, headView, stepsView];
