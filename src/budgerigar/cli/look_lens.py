@@ -12,6 +12,18 @@ NOT_HERE = ("out", "head", "layer", "grid", "link", "step", "surprise", "kind", 
             "analogy", "map", "words", "reach", "roles")  # fmt: skip
 
 
+def add_flags(add: Callable[..., Any]) -> None:
+    """What may be asked."""
+    add("--lens", action="store_true", help="what the model would say if it stopped at each layer")
+    add(
+        "--attribution",
+        metavar="QUERY",
+        help="which part of the model raised the logit of its guess at one token",
+    )
+    add("--token", metavar="WORD", help="--attribution: of this word's logit [the likeliest]")
+    add("--against", metavar="WORD", help="--attribution: minus that word's")
+
+
 def asked(options: argparse.Namespace) -> bool:
     """Whether one of the two is asked for. `UserError` for other pictures beside, or a token alone."""
     views = [

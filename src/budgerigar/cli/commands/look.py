@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from budgerigar.cli import look_lens
 from budgerigar.cli.flags import one_of, whole_number
 from budgerigar.errors import UserError
 
@@ -69,14 +70,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         metavar="{mean,resample,zero}",
         help="--roles --head-off: what stands for the head [mean; a translator's: zero]",
     )
-    add("--lens", action="store_true", help="what the model would say if it stopped at each layer")
-    add(
-        "--attribution",
-        metavar="QUERY",
-        help="which part of the model raised the logit of its guess at one token",
-    )
-    add("--token", metavar="WORD", help="--attribution: of this word's logit [the likeliest]")
-    add("--against", metavar="WORD", help="--attribution: minus that word's")
+    look_lens.add_flags(add)
     add = parser.add_argument_group("of an encoder-decoder").add_argument
     add("--target", metavar="TEXT", help="the translation to look at [the model's own]")
     add("--prefix", metavar="TEXT", help="its beginning only: what would come next?")
@@ -131,7 +125,6 @@ def run(options: argparse.Namespace) -> None:
     from budgerigar import api
     from budgerigar.cli import (
         look_gates,
-        look_lens,
         look_ngram,
         look_pair,
         look_reach,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from budgerigar.inspection.attribution import attribute_by_key, attribute_logit
-from budgerigar.inspection.block import block_at, without_residual
+from budgerigar.inspection.block import BlockAt, Unit, block_at, without_residual
 from budgerigar.inspection.lens import logit_lens
 from budgerigar.inspection.pair_traces import PairTrace
 from budgerigar.inspection.paths import frozen_scales, path_of
@@ -175,23 +175,28 @@ def block(
         "place": found.place,
         "residual": found.residual,
         "parallel": found.parallel,
-        "stages": [_numbers(stage, "name", "length", "cosine") for stage in found.stages],
-        "vectors": np.stack([stage.vector for stage in found.stages]),
-        "added": [_numbers(a, "name", "length", "along", "cosine", "before") for a in found.added],
-        "added_vectors": np.stack([added.vector for added in found.added]),
-        "units": [
-            {
-                **_numbers(unit, "number", "value", "length"),
-                "up": _words(unit.up),
-                "down": _words(unit.down),
-            }
-            for unit in found.units
-        ],
+        **_stream(found),
+        "units": [_unit(unit) for unit in found.units],
         "n_units": found.n_units,
         "silent": found.silent,
         "without": _without(look, layer, of, found.position, source, names) if without else None,
         "words": names.words,
     }
+
+
+def _stream(found: BlockAt) -> dict[str, Any]:
+    """The stages of the stream and what is added to it, as numbers and as vectors."""
+    return {
+        "stages": [_numbers(stage, "name", "length", "cosine") for stage in found.stages],
+        "vectors": np.stack([stage.vector for stage in found.stages]),
+        "added": [_numbers(a, "name", "length", "along", "cosine", "before") for a in found.added],
+        "added_vectors": np.stack([added.vector for added in found.added]),
+    }
+
+
+def _unit(unit: Unit) -> dict[str, Any]:
+    words = {"up": _words(unit.up), "down": _words(unit.down)}
+    return {**_numbers(unit, "number", "value", "length"), **words}
 
 
 def _without(
