@@ -300,6 +300,25 @@ def test_bytes_are_joined_into_characters(text: str, groups: list[tuple[str, int
             assert bytes.fromhex("".join(group["hex"])).decode() == group["text"]
 
 
+def test_tokens_that_are_not_of_the_text_are_told_apart() -> None:
+    def added(looked: Look) -> dict[str, list[int]]:
+        return {name: side["added"] for name, side in view(looked, "read")["spellings"].items()}
+
+    assert added(viewed.look("decoder")) == {"read": [0]}
+    assert added(look_at(viewed.encoder(), {"text": STORY, "mask": [2]})) == {"read": [0]}
+    assert added(look_at(viewed.decoder(), {"ids": [5, 6]})) == {"read": [0]}
+    assert added(look_at(viewed.decoder(), {"ids": viewed.decoder().encode("a")})) == {"read": []}
+    pair = viewed.look("encoder-decoder")
+    n = {name: len(side["labels"]) for name, side in view(pair, "read")["spellings"].items()}
+    assert added(pair) == {
+        "read": [0],
+        "predicted": [n["predicted"] - 1],
+        "source": [n["source"] - 1],
+    }
+    beginning = look_at(pair.model, {**PAIR, "target": "Xuanyuan", "prefix": True})
+    assert len(added(beginning)["predicted"]) == 1
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=12), st.sampled_from(["byte", "bpe", "word"]))
 def test_every_token_is_in_one_group_and_nothing_is_lost(text: str, kind: str) -> None:

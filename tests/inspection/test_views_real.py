@@ -36,6 +36,8 @@ def test_every_head_is_recomputed_and_labelled(load: Any, name: str) -> None:
     read = unpack(ask(looked, "read"))
     labels = read["spellings"]["read"]["labels"]
     assert "".join(read["spellings"]["read"]["pieces"]) == "".join(looked.trace.spelling.pieces)
+    added = read["spellings"]["read"]["added"]
+    assert [labels[at] for at in added] == (["[CLS]", "[SEP]"] if name == "minilm-l6" else [])
     (site,) = read["sites"]
     for layer in range(0, site["layers"], 5):
         for number in range(site["heads"]):

@@ -36,7 +36,8 @@ def read(look: Look, top: int = 10) -> dict[str, Any]:
 
     SPELLING: tokens of one side.
     {"labels": [T names, blanks visible], "pieces": [T pieces of running text], "ids": i4 (T),
-     "groups": [{"start": t, "length": n, "text": str, "hex": ["E8 99 8E", …] n of them, or []}]}
+     "groups": [{"start": t, "length": n, "text": str, "hex": ["E8 99 8E", …] n of them, or []}],
+     "added": [positions of tokens that are not of the text, such as <end>, [CLS], [SEP]]}
      groups: every token is in one; those that share a character are together (n > 1, with their
      bytes), so that the character is drawn once over its n columns. text: what to show, blanks
      visible; of a single token its label.

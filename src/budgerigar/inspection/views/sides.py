@@ -37,7 +37,36 @@ def spellings(look: Look) -> dict[str, dict[str, Any]]:
         found["predicted"] = spelling_value(*sides)
         sides = (trace.source_spelling, trace.source_ids, look.source_tokenizer)
         found["source"] = spelling_value(*sides)
+    for name, added in _added(look).items():
+        found[name]["added"] = added
     return found
+
+
+def _added(look: Look) -> dict[str, list[int]]:
+    """Positions of the tokens of each side that are not of the text: the model reads them with it."""
+    trace, asked = look.trace, look.question
+    if isinstance(trace, PairTrace):
+        last = len(trace.targets) - 1
+        ends = trace.targets[last:] == look.end_ids[:1]
+        return {
+            "read": [0],
+            "predicted": [last] if ends else [],
+            "source": [len(trace.source_ids) - 1],
+        }
+    whole = len(trace.ids)
+    if "ids" in asked:
+        return {"read": [0] if trace.start_added else []}
+    before, own = _inside(look.model.encode(asked["text"]), look.tokenizer.encode(asked["text"]))
+    return {"read": [*range(before), *range(before + own, whole)]}
+
+
+def _inside(framed: list[int], plain: list[int]) -> tuple[int, int]:
+    """Where the ids `plain` stand in `framed`, and how many they are."""
+    own = len(plain)
+    for before in range(len(framed) - own + 1):
+        if list(framed[before : before + own]) == list(plain):
+            return before, own
+    return 0, len(framed)  # the authors' frame changes the text's own tokens: nothing is told apart
 
 
 def spelling_value(spelling: Spelling, ids: list[int], tokenizer: Any) -> dict[str, Any]:
