@@ -343,6 +343,22 @@ def test_what_a_model_holds() -> None:
     assert not in_context_model.report("mine", 1, sizes, found, blind).held
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_real_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the user's own cache, or fetched; skipped where neither is."""
+    monkeypatch.delenv("BUDGIE_CACHE")
+    from budgerigar.text.model_catalogue import fetch_model
+
+    try:
+        fetch_model("smollm2-135m-instruct")
+    except UserError as error:
+        pytest.skip(str(error))
+    result = why.run("in-context", 1, quiet=True, model="smollm2-135m-instruct")
+    assert result.held, result.text()
+    assert result.numbers["called"]["words turned round"] != "learnt"
+
+
 # -- in full ---------------------------------------------------------------------------------------
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2, 3])

@@ -233,14 +233,16 @@ def _shows(sizes: Sizes, one: Learnt, two: Learnt, early: Moment) -> str:
             f"{early.step} to {two.moments[min(len(two.moments) - 1, at + AROUND)].step} the loss on "
             f"what was shown falls from {before:.2f} to {after:.2f} nats."
         )
+    unshown, chance = last.shots.loss[0].mean, math.log(sizes.n_words)
     return (
-        f"Maps of {sizes.pairs} pairs of {sizes.n_words} words, new in each text. {born} Right after "
-        f"{', '.join(map(str, shown))} shots, mean and standard error over {sizes.tests} maps: "
-        f"{_row(last, shown)}; at step {early.step} {_row(early, shown)}. One layer with both heads "
-        f"side by side ({one.parameters:,} weights, {two.parameters:,} in two layers): "
-        f"{_row(control, shown)}, loss {control.shots.in_context:.2f}, best score "
-        f"{control.best[1]:.2f}: a place that has not been told which word stands before it cannot "
-        "be found by that word."
+        f"Maps of {sizes.pairs} pairs of {sizes.n_words} words, new in each text. {born} Right "
+        f"answers after {', '.join(map(str, shown))} shots, mean and standard error over "
+        f"{sizes.tests} maps: {_row(last, shown)} (not shown, a value costs {unshown:.2f} nats, any "
+        f"word alike {chance:.2f}: it bets on what it has read); at step {early.step} "
+        f"{_row(early, shown)}. One layer with both heads side by side ({one.parameters:,} weights, "
+        f"{two.parameters:,} in two layers): {_row(control, shown)}, loss "
+        f"{control.shots.in_context:.2f}, best score {control.best[1]:.2f}: a place that has not been "
+        "told which word stands before it cannot be found by that word."
     )
 
 

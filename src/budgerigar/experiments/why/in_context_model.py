@@ -87,11 +87,13 @@ def run(model: str, seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
     loaded = load_any(model)
     network, tokenizer = loaded.network, loaded.tokenizer
     _check(network, model)
+    texts = sizes.passes * sum(map(len, RULES.values())) + sizes.maps + sizes.repeats
+    progress.note(f"measuring on {texts} texts, nothing is trained")
     generator = torch.Generator().manual_seed(seed)
     found: dict[str, Shots] = {}
     for name, pairs in RULES.items():
-        texts = list(rule_texts(len(pairs), sizes, generator))
-        found[name] = by_pair(_read(network, tokenizer, pairs, texts, name), texts)
+        orders = list(rule_texts(len(pairs), sizes, generator))
+        found[name] = by_pair(_read(network, tokenizer, pairs, orders, name), orders)
     found[RANDOM] = random_maps(network, tokenizer, sizes, generator)
     repeats = repeated_tokens(network, tokenizer, sizes, generator)
     return report(model, seed, sizes, found, repeats)
@@ -247,7 +249,6 @@ def report(
     model: str, seed: int, sizes: Sizes, found: dict[str, Shots], repeats: Repeats
 ) -> WhyResult:
     """The measurements as a result."""
-    shots = range(sizes.lines)
     most = sizes.lines - 1
     best = list(repeats.scores.items())[: sizes.best]
     held = (
@@ -263,32 +264,7 @@ def report(
         "can go on with it all the same; how well does this one?",
         without=Measured(f"{RANDOM}, never shown", found[RANDOM].accuracy[0].mean, "% right", 1),
         with_part=Measured(f"shown {most} times", found[RANDOM].accuracy[-1].mean, "% right", 1),
-        panels=(
-            Lines(
-                f"{model}: answers by shots",
-                "pairs shown before (random maps: times the same pair was)",
-                "% right",
-                list(shots),
-                {name: [m.mean for m in one.accuracy] for name, one in found.items()},
-                bottom=0.0,
-                top=100.0,
-            ),
-            Lines(
-                "loss of the right answer",
-                "pairs shown before (random maps: times the same pair was)",
-                "nats per answer",
-                list(shots),
-                {name: [m.mean for m in one.loss] for name, one in found.items()},
-                bottom=0.0,
-            ),
-            Bars(
-                "best induction heads: weight on what followed",
-                "",
-                best,
-                top=1.0,
-                line=("everywhere alike", repeats.alike),
-            ),
-        ),
+        panels=_panels(model, found, best, repeats.alike),
         shows=_shows(sizes, found, repeats, best),
         held=held,
         verdict=_verdict(held, weak),
@@ -299,6 +275,39 @@ def report(
             "called": {n: called(s) for n, s in found.items()},
             "repeats": repeats,
         },
+    )
+
+
+def _panels(
+    model: str, found: dict[str, Shots], best: Sequence[tuple[str, float]], alike: float
+) -> tuple[Lines, Lines, Bars]:
+    shots = list(range(len(found[RANDOM].loss)))
+    seen = "pairs shown before (random maps: times the same pair was)"
+    return (
+        Lines(
+            f"{model}: answers by shots",
+            seen,
+            "% right",
+            shots,
+            {name: [mean.mean for mean in one.accuracy] for name, one in found.items()},
+            bottom=0.0,
+            top=100.0,
+        ),
+        Lines(
+            "loss of the right answer",
+            seen,
+            "nats per answer",
+            shots,
+            {name: [mean.mean for mean in one.loss] for name, one in found.items()},
+            bottom=0.0,
+        ),
+        Bars(
+            "best induction heads: weight on what followed",
+            "",
+            best,
+            top=1.0,
+            line=("everywhere alike", alike),
+        ),
     )
 
 
