@@ -1,12 +1,19 @@
-"""A little GPT of the tests in this folder, as a run on the disk."""
+"""Of the tests in this folder: a little GPT as a run on the disk; three models, a server, a browser."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pages import Visit, opened_browser, visit
+from served import Served, serving
+from toy import network, one_text
 
 import budgerigar as bg
+from budgerigar.api.model import Model
+from budgerigar.explorer.sessions import Sessions
 
 
 @pytest.fixture(scope="session")
@@ -20,3 +27,38 @@ def little_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     kept = {"checkpoint_every": 2, "evaluate_every": 2, "keep_checkpoints": 9}
     out = folder / "runs" / "little"
     return bg.train(file, recipe=bg.Recipe(), out=out, **small, **quick, **kept).folder
+
+
+@pytest.fixture(scope="session")
+def models(little_run: Path, translator_folder: Path) -> dict[str, Model]:
+    """A little GPT and LSTM whose heads and places differ, and a translator after its training."""
+    tokenizer = bg.load(little_run, device="cpu").tokenizer
+    return {
+        "gpt": Model(network(tokenizer.vocab_size), tokenizer),
+        "translator": bg.load(translator_folder, device="cpu"),
+        "lstm": Model(one_text("lstm", tokenizer.vocab_size), tokenizer),
+    }
+
+
+@pytest.fixture(scope="module")
+def page_server(models: dict[str, Model]) -> Iterator[Served]:
+    """The real server of those models."""
+    with serving(Sessions(models)) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """The system's Chromium. Of one module: while it runs, its thread can run no other event loop."""
+    with opened_browser() as opened:
+        yield opened
+
+
+@pytest.fixture
+def tab(browser: Any, page_server: Served) -> Iterator[Visit]:
+    """A tab; afterwards nothing went wrong in it and no other host was asked."""
+    with visit(browser, page_server.host) as shown:
+        yield shown
+        assert not shown.wrong
+        assert shown.asked
+        assert all(each.startswith(f"http://{page_server.host}/") for each in shown.asked)

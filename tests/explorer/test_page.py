@@ -3,56 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from pages import Visit, opened_browser, visit
-from served import Served, serving
-from toy import network, one_text
+from pages import Visit, visit
+from served import Served
 
-import budgerigar as bg
 from budgerigar.api.model import Model
-from budgerigar.explorer.sessions import Sessions
 from budgerigar.generation.options import SamplingOptions
 from budgerigar.generation.sampling import process_logits, processors
 
 TEXT = "the cat sat on the 虎 mat ."
 SOURCE = "轩辕有一只猫。"
-
-
-@pytest.fixture(scope="module")
-def models(little_run: Path, translator_folder: Path) -> dict[str, Model]:
-    """A little GPT and LSTM whose heads and places differ, and a translator after its training."""
-    tokenizer = bg.load(little_run, device="cpu").tokenizer
-    return {
-        "gpt": Model(network(tokenizer.vocab_size), tokenizer),
-        "translator": bg.load(translator_folder, device="cpu"),
-        "lstm": Model(one_text("lstm", tokenizer.vocab_size), tokenizer),
-    }
-
-
-@pytest.fixture(scope="module")
-def server(models: dict[str, Model]) -> Iterator[Served]:
-    with serving(Sessions(models)) as served:
-        yield served
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with opened_browser() as opened:
-        yield opened
-
-
-@pytest.fixture
-def tab(browser: Any, server: Served) -> Iterator[Visit]:
-    """A tab; afterwards nothing went wrong in it and no other host was asked."""
-    with visit(browser, server.host) as shown:
-        yield shown
-        assert not shown.wrong
-        assert shown.asked
-        assert all(each.startswith(f"http://{server.host}/") for each in shown.asked)
 
 
 def at(view: str, **more: Any) -> dict[str, Any]:
@@ -133,11 +95,11 @@ def test_a_click_appends_exactly_that_token(tab: Visit, models: dict[str, Model]
 
 
 def test_writing_on_shows_what_was_drawn_and_what_is_carried(
-    tab: Visit, models: dict[str, Model], server: Served
+    tab: Visit, models: dict[str, Model], page_server: Served
 ) -> None:
     question = {"model": "gpt", "text": TEXT}
     asked = {"count": 20, "temperature": 0.8, "top_k": None, "top_p": None, "seed": 0}
-    answer = server.ask(question, "generate", asked).value
+    answer = page_server.ask(question, "generate", asked).value
     tab.go(**at("sentence"))
     tab.page.get_by_role("button", name="Write", exact=True).click()
     tab.until("document.querySelector('.player')")
@@ -194,11 +156,11 @@ def test_links_are_the_librarys(tab: Visit, models: dict[str, Model]) -> None:
     assert tab.text(".headname") == found[0].name
 
 
-def test_the_grid_shows_every_head_and_sorts_them(tab: Visit, server: Served) -> None:
+def test_the_grid_shows_every_head_and_sorts_them(tab: Visit, page_server: Served) -> None:
     question, params = {"model": "gpt", "text": TEXT}, {"of": "decoder", "kind": "self"}
     heads = []
     for layer in range(2):
-        (got,) = server.ask(question, "grid", {"layer": layer, **params}).value["layers"]
+        (got,) = page_server.ask(question, "grid", {"layer": layer, **params}).value["layers"]
         heads += [(float(e), f"L{layer}.H{h}") for h, e in enumerate(got["entropy"])]
     tab.go(**at("grid"))
     tab.until("document.querySelectorAll('.tile').length === 8")
@@ -317,9 +279,9 @@ def test_everything_by_keyboard(tab: Visit, models: dict[str, Model]) -> None:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing(browser: Any, server: Served, theme: str) -> None:
+def test_axe_finds_nothing(browser: Any, page_server: Served, theme: str) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    with visit(browser, server.host, color_scheme=theme) as shown:
+    with visit(browser, page_server.host, color_scheme=theme) as shown:
         for view in ("sentence", "links", "grid", "head"):
             shown.go(**at(view, s__query=10, s__key=3))
             shown.page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
@@ -327,9 +289,9 @@ def test_axe_finds_nothing(browser: Any, server: Served, theme: str) -> None:
             assert not found, [(each["id"], each["nodes"][0]["html"]) for each in found]
 
 
-def test_narrow_screens_scroll_in_one_direction(browser: Any, server: Served) -> None:
+def test_narrow_screens_scroll_in_one_direction(browser: Any, page_server: Served) -> None:
     small = {"width": 320, "height": 640}
-    with visit(browser, server.host, viewport=small, reduced_motion="reduce") as shown:
+    with visit(browser, page_server.host, viewport=small, reduced_motion="reduce") as shown:
         for view in ("sentence", "links", "grid", "head"):
             shown.go(**at(view, s__query=10, s__key=3))
             wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from pages import Visit, opened_browser, visit
+from pages import Visit, visit
 from served import serving
 
 from budgerigar.explorer.sessions import Sessions
@@ -20,12 +20,9 @@ from budgerigar.inspection.views.payload import Stored, pack
 
 
 @pytest.fixture(scope="module")
-def tab() -> Iterator[Visit]:
-    with (
-        serving(Sessions({})) as served,
-        opened_browser() as browser,
-        visit(browser, served.host) as shown,
-    ):
+def tab(browser: Any) -> Iterator[Visit]:
+    """A page that has loaded nothing of ours but what a test imports."""
+    with serving(Sessions({})) as served, visit(browser, served.host) as shown:
         shown.page.goto(f"http://{served.host}/index.html")
         yield shown
 

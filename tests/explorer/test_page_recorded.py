@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pages import opened_browser, visit
+from pages import visit
 from served import Served, serving
 from toy import network
 
@@ -20,12 +20,6 @@ from budgerigar.explorer.sessions import Sessions
 from budgerigar.inspection.views import ask, can, look_at
 
 QUESTION = {"model": "gpt", "text": "the cat </script><b>"}
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with opened_browser() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

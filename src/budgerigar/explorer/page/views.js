@@ -39,7 +39,9 @@
 // blue, K orange, V green (classes q, k, v), and colour never says anything alone. A canvas has a twin in
 // words (onDemand), one tab stop, and announce() for what a key changed. Reserve space with waiting() and put
 // failure(error) in its place when asking fails: show() in dom.js does both.
+// Tests: tests/explorer/conftest.py gives models, page_server and tab; test_page_files.py checks the rules.
 
+import { blockView } from "./view_block.js";
 import { gridView } from "./view_grid.js";
 import { headView } from "./view_head.js";
 import { linksView } from "./view_links.js";
@@ -49,4 +51,4 @@ import { stepsView } from "./view_steps.js";
 /** Parts of the menu, in their order. */
 export const GROUPS = ["overview", "detail"];
 
-export const VIEWS = [sentenceView, linksView, gridView, headView, stepsView];
+export const VIEWS = [sentenceView, linksView, gridView, headView, stepsView, blockView];
