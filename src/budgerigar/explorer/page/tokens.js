@@ -12,23 +12,26 @@ export function labelNodes(label) {
     /[␣↵⇥∅]/.test(part) ? h("span", { class: "blank" }, part) : part);
 }
 
-/** "1/3" of a character that three tokens share, else the label. */
-function own(label, joined) {
-  return joined ? label.replace(/^.* (?=\d+\/\d+$)/, "") : label;
+/** A part of a character shows its bytes (E8 99 8E), any other token its label. */
+function own(tokens, at, group) {
+  if (!group) return tokens.labels[at];
+  return group.hex?.[at - group.start] ?? tokens.labels[at].replace(/^.* (?=\d+\/\d+$)/, "");
 }
 
-function tokenButton(tokens, at, joined, pick) {
+function tokenButton(tokens, at, group, pick) {
   const nats = tokens.nats?.[at];
   const told = nats === undefined ? null : Number.isFinite(nats) ? nats : undefined;
   const words = [t("token.name", { label: tokens.labels[at], position: at })];
+  const added = tokens.added?.includes(at);
+  if (added) words.push(t("token.added"));
   if (told !== null) words.push(told === undefined ? t("token.first") : t("token.nats", { nats: number(told, 2) }));
   const share = told ? Math.min(1, told / tokens.top) : 0;
   const column = told === null ? null
     : h("span", { class: "column", "aria-hidden": "true" },
       told === undefined ? null : h("span", { class: "fill", "--share": Math.max(0.02, share), "--colour": viridis(share) }));
-  return h("button", { type: "button", class: "token", "data-at": at, "aria-pressed": "false", title: words.join(", "),
+  return h("button", { type: "button", class: added ? "token added" : "token", "data-at": at, "aria-pressed": "false", title: words.join(", "),
     "aria-label": words.join(", "), onclick: (event) => pick(at, event) },
-  column, h("bdi", { class: "text" }, ...labelNodes(own(tokens.labels[at], joined))));
+  column, h("bdi", { class: "text" }, ...labelNodes(own(tokens, at, group))));
 }
 
 /** Scroll a long strip (never the page) so that a token is inside it. */
@@ -41,9 +44,9 @@ function reveal(strip, chosen) {
 }
 
 /**
- * A strip. tokens: {labels, groups: [{start, length, text}] (characters of several tokens), nats (first one
- * NaN; left out: no columns), top: nats of a full column}. pick(position, event): a token was chosen.
- * `strip.choose({query, key})` marks the chosen ones.
+ * A strip. tokens: {labels, groups: [{start, length, text, hex}] (characters of several tokens), added:
+ * positions of what is not text, nats (first one NaN; left out: no columns), top: nats of a full column}.
+ * pick(position, event): a token was chosen. `strip.choose({query, key})` marks the chosen ones.
  */
 export function tokenStrip(tokens, name, pick) {
   const joined = new Map();
@@ -51,9 +54,9 @@ export function tokenStrip(tokens, name, pick) {
   const children = [];
   for (let at = 0; at < tokens.labels.length; at++) {
     const group = joined.get(at);
-    if (!group) children.push(tokenButton(tokens, at, false, pick));
+    if (!group) children.push(tokenButton(tokens, at, null, pick));
     else {
-      const parts = Array.from({ length: group.length }, (_, i) => tokenButton(tokens, at + i, true, pick));
+      const parts = Array.from({ length: group.length }, (_, i) => tokenButton(tokens, at + i, group, pick));
       children.push(h("span", { class: "joined" }, h("span", { class: "parts" }, ...parts), h("bdi", { class: "glyph", "aria-hidden": "true" }, group.text)));
       at += group.length - 1;
     }
