@@ -31,7 +31,7 @@ from budgerigar.experiments.ablate_words import (
 from budgerigar.experiments.compare_page import html_page, html_table, inline_svg, write_csv
 from budgerigar.experiments.why.pictures import COLOURS, GREY
 from budgerigar.formats.atomic import write_text
-from budgerigar.inspection.plots import blank_figure, save
+from budgerigar.inspection.plots import Texts, blank_figure, fit, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,6 +40,7 @@ RUN_FIELDS = (
     "seed", "bits_per_byte", "loss", "bleu", "best_step", "training_seconds", "diverged",
 )  # fmt: skip
 ROW_HIGH, LETTER = 0.3, 0.075  # inches of a row, and of a letter beside it
+TITLE = 0.28  # inches of the line above all
 INK = {"better": COLOURS[0], "worse": COLOURS[1]}
 
 
@@ -100,9 +101,9 @@ def draw_cells(found: Ablation, path: Path) -> None:
         for c in ranked(found)
     ]
     beside = 0.3 + LETTER * max(len(line.name) for line in lines)
-    high = ROW_HIGH * len(lines) + 1.35
+    high = ROW_HIGH * len(lines) + 1.35 + TITLE
     figure = blank_figure((beside + 7.4, high))
-    wide, box = beside + 7.4, (0.62 / high, 1 - 1.1 / high)
+    wide, box = beside + 7.4, (0.62 / high, 1 - (1.1 + TITLE) / high)
     left = figure.add_axes((beside / wide, box[0], 3.4 / wide, box[1]))
     right = figure.add_axes(((beside + 3.7) / wide, box[0], 3.5 / wide, box[1]))
     _values(left, lines)
@@ -111,7 +112,7 @@ def draw_cells(found: Ablation, path: Path) -> None:
     _differences(right, lines)
     right.set_yticks(range(len(lines)), [""] * len(lines))
     right.set_xlabel("difference to the base, 95 % interval", size=9)
-    _legend(figure, wide, high)
+    _head(figure, found, path)
     save(figure, path)
 
 
@@ -122,13 +123,13 @@ def draw_effects(found: Ablation, path: Path) -> None:
         for one in found.effects
     ]
     beside = 0.3 + LETTER * max(len(line.name) for line in lines)
-    wide, high = beside + 4.6, ROW_HIGH * len(lines) + 1.35
+    wide, high = beside + 4.6, ROW_HIGH * len(lines) + 1.35 + TITLE
     figure = blank_figure((wide, high))
-    axes = figure.add_axes((beside / wide, 0.62 / high, 4.4 / wide, 1 - 1.1 / high))
+    axes = figure.add_axes((beside / wide, 0.62 / high, 4.4 / wide, 1 - (1.1 + TITLE) / high))
     _differences(axes, lines)
     axes.set_yticks(range(len(lines)), [line.name for line in lines], size=8.5)
     axes.set_xlabel(f"{UNITS[found.measure]}, mean over the other dials, 95 % interval", size=9)
-    _legend(figure, wide, high)
+    _head(figure, found, path)
     save(figure, path)
 
 
@@ -189,8 +190,13 @@ def _plain(axes: Axes, n: int) -> None:
     axes.grid(axis="x", alpha=0.25, linewidth=0.6)
 
 
-def _legend(figure: Any, wide: float, high: float) -> None:
-    """What the colours mean, above."""
+def _head(figure: Any, found: Ablation, path: Path) -> None:
+    """What was varied on what, and what the colours mean, above."""
+    wide, high = figure.get_size_inches()
+    texts = Texts([found.recipe, found.corpus], path.suffix == ".svg")
+    title = fit(f"{found.recipe} on {found.corpus}: {varied(found)}", wide)
+    style: dict[str, Any] = {"family": texts.families, "parse_math": False, "weight": "bold"}
+    figure.text(0.15 / wide, 1 - 0.1 / high, texts(title), size=9.5, va="top", **style)
     marks = (
         (0.15, "● better", INK["better"]),
         (0.9, "● worse", INK["worse"]),
@@ -198,7 +204,13 @@ def _legend(figure: Any, wide: float, high: float) -> None:
         (2.75, "× a run diverged", GREY),
     )
     for inches, text, ink in marks:
-        figure.text(inches / wide, 1 - 0.12 / high, text, size=8.5, color=ink, va="top")
+        place = (inches / wide, 1 - (0.12 + TITLE) / high)
+        figure.text(*place, text, size=8.5, color=ink, va="top")
+
+
+def varied(found: Ablation) -> str:
+    """The dials by name."""
+    return " and ".join(dial.name for dial in found.dials)
 
 
 # -- the page ------------------------------------------------------------------------------------
@@ -206,7 +218,7 @@ def _legend(figure: Any, wide: float, high: float) -> None:
 
 def page(found: Ablation) -> str:
     """The page; pictures are inside it."""
-    title = f"{found.recipe}: " + " and ".join(dial.name for dial in found.dials)
+    title = f"{found.recipe}: {varied(found)}"
     body = [
         f"<h1>{html.escape(title)}</h1>",
         f"<p>{html.escape(about(found))}</p>",

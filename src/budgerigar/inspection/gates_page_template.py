@@ -95,8 +95,8 @@ function build() {
   el("parts").textContent = ""; canvases = [];
   L.parts.forEach((part, p) => {
     const title = document.createElement("h2");
-    title.textContent = part.name + ": " + part.meaning + (part.gate ? "" :
-      " (−" + part.top.toPrecision(2) + " … +" + part.top.toPrecision(2) + ")");
+    title.textContent = part.name + ": " + part.meaning + (part.gate ? " (dark: 0, shut … bright: 1, open)" :
+      " (blue: −" + part.top.toPrecision(2) + " … red: +" + part.top.toPrecision(2) + ")");
     const canvas = document.createElement("canvas");
     canvas.width = T * across(); canvas.height = L.units * down(); canvas.tabIndex = 0;
     canvas.setAttribute("role", "img");

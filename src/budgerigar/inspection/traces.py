@@ -113,7 +113,9 @@ class Trace:
     # -- attention -------------------------------------------------------------------------------
     def site(self, of: str | None = None, kind: str | None = None) -> Site:
         """The attention meant by `of` ("encoder", "decoder") and `kind` ("self", "cross")."""
-        purpose = "attention to look at; the surprise of its tokens can be shown"
+        purpose = (
+            "attention to look at. --surprise shows what its tokens cost, --reach how far it sees"
+        )
         found: Site = choose(self.sites, self.network, of, kind, purpose)
         return found
 
