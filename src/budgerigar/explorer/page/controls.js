@@ -39,6 +39,18 @@ export function scaleChoice(app) {
   return choice(t("controls.scale"), scales, app.state.get().scale, (scale) => app.state.set({ scale }));
 }
 
+/** The layer alone, for views of whole layers; `.refresh()` after the selection changed. */
+export function layerBar(app) {
+  const layer = stepper(t("word.layer"), chosen(app).layer, siteOf(app).layers, (to) => app.select({ layer: to }));
+  const name = h("strong", { class: "headname" }, `L${chosen(app).layer}`);
+  const bar = h("div", { class: "headbar" }, name, layer);
+  bar.refresh = () => {
+    layer.choose(chosen(app).layer);
+    name.textContent = `L${chosen(app).layer}`;
+  };
+  return bar;
+}
+
 /** How matrices are drawn, for this and every other view. */
 export function mapControls(app) {
   const { range, hideSink, transpose } = app.state.get();
