@@ -7,7 +7,7 @@ import pytest
 from toy import STORY, chinese, english, network, single_bytes, translator, words
 
 from budgerigar.errors import UserError
-from budgerigar.inspection.differences import aligned, differences
+from budgerigar.inspection.differences import aligned, compare_heads
 from budgerigar.inspection.traces import trace
 
 TIRED = " It had green feathers ."
@@ -25,7 +25,7 @@ def test_two_sentences_in_one_model() -> None:
     tokenizer = words()
     model = network(tokenizer.vocab_size)
     pair = [trace(model, tokenizer, text) for text in (TIRED, WIDE)]
-    found = differences(*pair)
+    found = compare_heads(*pair)
     assert found.units == "tokens"
     assert ("green", "young") in found.rows
     head = found.head("L1.H2")
@@ -36,7 +36,7 @@ def test_two_sentences_in_one_model() -> None:
     # total variation, by hand
     assert head.moved == pytest.approx(0.5 * np.abs(expected).sum(1).mean(), abs=1e-6)
     assert "green/young" in str(found)
-    same = differences(pair[0], pair[0])
+    same = compare_heads(pair[0], pair[0])
     assert all(one.moved < 1e-6 for one in same)
 
 
@@ -44,7 +44,7 @@ def test_a_word_more_moves_the_rest() -> None:
     tokenizer = words()
     model = network(tokenizer.vocab_size)
     long, short = (trace(model, tokenizer, t) for t in (" he was young .", " he young ."))
-    found = differences(long, short)
+    found = compare_heads(long, short)
     assert found.row_places == ((0, 0), (2, 1), (3, 2))
     weights = long.attention("L0.H0").weights, short.attention("L0.H0").weights
     row = found.rows.index(("young", "young"))
@@ -60,7 +60,7 @@ def test_two_models_of_different_tokens_and_shapes() -> None:
     text = STORY[:25]
     one = trace(network(whole.vocab_size), whole, text)
     other = trace(network(raw.vocab_size, n_layers=3, n_heads=2), raw, text)
-    found = differences(one, other)
+    found = compare_heads(one, other)
     assert found.units == "words"
     assert [a for a, _ in found.rows] == text.split()
     assert [head.name for head in found] == ["L0.H0", "L0.H1", "L1.H0", "L1.H1"]
@@ -75,7 +75,7 @@ def test_cross_attention_and_what_does_not_fit() -> None:
         trace(model, english(), target, source="小梅有一只猫", source_tokenizer=chinese())
         for target in ("Mei has a cat", "Mei is a cat")
     ]
-    found = differences(*pairs, kind="cross")
+    found = compare_heads(*pairs, kind="cross")
     assert (
         (" has", " is") in found.rows
         or ("has", "is") in found.rows
@@ -83,6 +83,6 @@ def test_cross_attention_and_what_does_not_fit() -> None:
     )
     assert not found.hidden.any()
     with pytest.raises(UserError, match="several kinds"):
-        differences(*pairs)
+        compare_heads(*pairs)
     with pytest.raises(UserError, match="no head L9"):
         found.head("L9.H0")

@@ -15,7 +15,7 @@ from budgerigar.api.model import Model
 from budgerigar.errors import UserError
 from budgerigar.inspection.behaviours import Behaviours
 from budgerigar.inspection.born import spread
-from budgerigar.inspection.differences import differences
+from budgerigar.inspection.differences import compare_heads
 from budgerigar.inspection.role_probes import Reader
 from budgerigar.inspection.views import can, look_at
 
@@ -96,7 +96,7 @@ def test_two_questions_compared() -> None:
     first, second = STORY[:46], STORY[:46].replace("young", "had")
     looked = look_at(model, {"text": first})
     found = view(looked, "compare", other={"text": second})
-    own = differences(model.trace(first), model.trace(second))
+    own = compare_heads(model.trace(first), model.trace(second))
     assert [tuple(row) for row in found["rows"]] == list(own.rows)
     np.testing.assert_allclose(found["maps"]["L1.H2"], own.head("L1.H2").map, atol=1e-7)
     np.testing.assert_array_equal(found["hidden"], own.hidden)

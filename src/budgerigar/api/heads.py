@@ -57,12 +57,11 @@ def born(model: Any, most: int = MOST_CHECKPOINTS) -> Born:
     Raises:
         UserError: the model has no attention, or none of its checkpoints is kept.
     """
-    from budgerigar.inspection.born import born as through
-    from budgerigar.inspection.born import spread
+    from budgerigar.inspection.born import roles_through_training, spread
 
     settings, names = _settings(model), spread(model.checkpoints, most)
     networks = ((name, model.at_checkpoint(name).network) for name in names)
-    return through(networks, model.tokenizer, total=len(names), **settings)
+    return roles_through_training(networks, model.tokenizer, total=len(names), **settings)
 
 
 def switched(

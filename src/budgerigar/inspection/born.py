@@ -161,7 +161,7 @@ def bars(shares: Iterable[float]) -> str:
     return "".join(_BARS[round(min(1.0, max(0.0, float(share))) * top)] for share in shares)
 
 
-def born(
+def roles_through_training(
     checkpoints: Iterable[tuple[str, Any]],
     tokenizer: Any,
     *,

@@ -103,7 +103,7 @@ def _both(names: tuple[str, str]) -> str:
     return names[0] if names[0] == names[1] else f"{names[0]}/{names[1]}"
 
 
-def differences(
+def compare_heads(
     first: Trace,
     second: Trace,
     of: str | None = None,

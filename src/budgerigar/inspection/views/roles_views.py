@@ -15,9 +15,8 @@ import torch
 
 from budgerigar.errors import UserError
 from budgerigar.inspection.behaviours import Ability
-from budgerigar.inspection.born import Born, spread
-from budgerigar.inspection.born import born as through
-from budgerigar.inspection.differences import Units, differences
+from budgerigar.inspection.born import Born, roles_through_training, spread
+from budgerigar.inspection.differences import Units, compare_heads
 from budgerigar.inspection.masked_out import mask_each
 from budgerigar.inspection.names import parse_head
 from budgerigar.inspection.pair_traces import PairTrace
@@ -149,7 +148,8 @@ def born(look: Look, most: int = 12) -> dict[str, Any]:
     names = list(getattr(look.original, "checkpoints", []))
     chosen = spread(names, most)
     networks = ((name, look.original.at_checkpoint(name).network) for name in chosen)
-    found = through(networks, look.tokenizer, total=len(chosen), **_settings(look))
+    total = len(chosen)
+    found = roles_through_training(networks, look.tokenizer, total=total, **_settings(look))
     return {
         "checkpoints": chosen,
         "all": names,
@@ -296,7 +296,7 @@ def compare(
 ) -> dict[str, Any]:
     """This question (the first) beside `other` (the second): the same model, or one the page has.
 
-    R rows and C columns correspond; see `differences`. head: its map ("L2.H3"); null: all maps where
+    R rows and C columns correspond; see `compare_heads`. head: its map ("L2.H3"); null: all maps where
     they are small, else that of the most moved head.
 
     {"of", "kind", "title", "query_axis", "key_axis", "queries", "keys",
@@ -310,7 +310,7 @@ def compare(
     first, beside = look.trace, second.trace
     if of is None and kind is None and any(site.kind == "cross" for site in first.sites):
         kind = "cross"
-    found = differences(first, beside, of, kind, units)
+    found = compare_heads(first, beside, of, kind, units)
     site = first.site(found.of, found.kind)
     ranked = sorted(found.heads, key=lambda one: -one.moved)
     shown = list(found.heads) if head is None else [found.head(head)]
