@@ -59,12 +59,15 @@ function inWords(app, site, { link, entropy, first }) {
   return parts.join("; ");
 }
 
+/** Without the blank before it: a tile has little room, and its name says the label in full. */
+const bare = (label) => label.replace(/^␣(?=.)/, "");
+
 function tile(app, site, head) {
   const name = headName(head.layer, head.head);
   const now = chosen(app);
   const { link } = head;
   const strongest = link.weight > 0
-    ? [word(spelling(app, site.queries).labels[link.query], { class: "word q" }), "→", word(spelling(app, site.keys).labels[link.key], { class: "word k" })]
+    ? [word(bare(spelling(app, site.queries).labels[link.query]), { class: "word q" }), h("span", { class: "arrow" }, "→"), word(bare(spelling(app, site.keys).labels[link.key]), { class: "word k" })]
     : ["–"];
   return h("button", { type: "button", class: "tile", "data-name": name, "aria-pressed": String(now.layer === head.layer && now.head === head.head),
     "aria-label": `${name}: ${inWords(app, site, head)}`, title: inWords(app, site, head), onclick: () => {
@@ -92,8 +95,8 @@ function arrange(app, site, heads, place) {
   const parts = [...groups].map(([layer, members]) => h("div", { class: layer === null ? "grid-group mixed" : "grid-group" },
     layer === null ? null : h("h3", {}, t("grid.layer", { layer })), h("div", { class: "tiles" }, ...members.map((head) => tile(app, site, head)))));
   place.replaceChildren(h("div", { class: site.heads > 8 ? "grid small" : "grid", role: "group", "aria-label": t("view.grid") }, ...parts), twin(app, site, heads));
-  const first = place.querySelector(".tiles");
-  const columns = () => Math.max(1, Math.floor((first.clientWidth + 12) / (first.querySelector(".tile").offsetWidth + 12)));
+  const first = [...place.querySelector(".tiles").children];
+  const columns = () => first.filter((each) => each.offsetTop === first[0].offsetTop).length;
   roving(place.querySelector(".grid"), ".tile", columns);
 }
 

@@ -1,7 +1,7 @@
 // Sentence and prediction: the surprise strip, the ten likeliest before a token, the next token, writing on.
 
 import { bars } from "./bars.js";
-import { h, number, onDemand, panel, percent, table, word } from "./dom.js";
+import { h, number, onDemand, panel, percent, table, whole, word } from "./dom.js";
 import { encoderPanels } from "./filling.js";
 import { nextPanel } from "./next_token.js";
 import { chosen } from "./sites.js";
@@ -38,8 +38,10 @@ function expected(app, surprise, spelling, at) {
     bars(items, { count: app.about.vocab_size - items.length, share: Math.max(0, 1 - sum) }, { name: t("surprise.expected"), of: Math.max(...items.map(({ share }) => share)) }));
 }
 
+const plenty = (value) => (value < 1000 ? number(value, 2) : whole(value));
+
 function totals(surprise, count) {
-  return h("p", { class: "totals" }, t("surprise.totals", { total: number(surprise.total, 2), count, mean: number(surprise.mean, 3), perplexity: number(Math.exp(surprise.mean), 2) }));
+  return h("p", { class: "totals" }, t("surprise.totals", { total: number(surprise.total, 2), count, mean: number(surprise.mean, 3), perplexity: plenty(Math.exp(surprise.mean)) }));
 }
 
 function twin(surprise, spelling) {
