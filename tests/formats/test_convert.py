@@ -101,6 +101,23 @@ def test_imported_models_as_runs_of_ours(name: str, tmp_path: Path) -> None:
     assert json.loads((tmp_path / "again" / "config.json").read_text())["architectures"] == before
 
 
+@pytest.mark.parametrize("to", ["gguf", "hugging-face", "run"])
+def test_a_padded_vocabulary_is_compared_on_the_same_tokens(to: str, tmp_path: Path) -> None:
+    import foreign_tokenizers as foreign
+    from tiny_models import transformers
+
+    foreign.llama_like(tmp_path / "hf")
+    config = transformers.LlamaConfig(
+        vocab_size=576, hidden_size=16, intermediate_size=24, num_hidden_layers=1,
+        num_attention_heads=2, max_position_embeddings=64,
+    )  # fmt: skip
+    transformers.LlamaForCausalLM(config).save_pretrained(tmp_path / "hf")
+    assert load_any(tmp_path / "hf").tokenizer.vocab_size < 576
+    done = convert(tmp_path / "hf", tmp_path / "out", to)
+    assert done.difference is not None
+    assert done.difference < 1e-2  # float16
+
+
 def test_the_form_goes_by_the_name(tmp_path: Path) -> None:
     run = made(tmp_path / "run", "llama")
     assert convert(run, tmp_path / "a.gguf").form == "gguf"

@@ -195,3 +195,9 @@ def test_a_second_trainer_is_kept_out(tmp_path: Path, tokenizer: Any) -> None:
             second.__enter__()
     with folder.lock():
         pass
+
+
+def test_a_config_of_ten_thousand_brackets_is_no_fault_of_the_program(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("[" * 100_000)
+    with pytest.raises(UserError, match=r"config\.json cannot be read"):
+        load_model(tmp_path)

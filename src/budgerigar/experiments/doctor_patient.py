@@ -114,10 +114,10 @@ def patient_of(path: str | Path, text: str | None = None) -> Patient:
     Raises:
         UserError: there is nothing of that name, or nothing of a model in it.
     """
-    path = Path(find_named(path) or path)
+    path = find_named(path) or path
     with redirect_stderr(StringIO()):  # remarks of the readers are checks of their own here
-        if path.is_file():
-            return _gguf(path, text)
+        if str(path).strip() and Path(path).is_file():
+            return _gguf(Path(path), text)
         folder = resolve_run(path)
         names = {one.name for one in folder.iterdir()}
         found = [name for name in names if name.endswith((".safetensors", ".gguf", ".spm"))]

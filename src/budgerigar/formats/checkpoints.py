@@ -133,7 +133,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
     """Read one checkpoint folder."""
     try:
         state = json.loads((path / "state.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path / 'state.json'} cannot be read: {error}") from error
     if not isinstance(state, dict) or not isinstance(state.get("step"), int):
         raise UserError(

@@ -81,11 +81,12 @@ def convert(
     _refuse(loaded, form)
     if form == "ctranslate2":
         return _ctranslate2(loaded, out)
-    before, predicts = answers(loaded), _predicts(loaded.network)
+    asked = questions(loaded)
+    before, predicts = answers(loaded, asked), _predicts(loaded.network)
     shape, notes = _WRITERS[form](loaded, out, kind or "f16")  # whole or not at all
     del loaded  # never two models in memory
     try:
-        difference = _difference(out, before, after := answers(load_any(out)))
+        difference = _difference(out, before, after := answers(load_any(out), asked))
     except BaseException:
         _remove(out)
         raise
@@ -190,7 +191,7 @@ def _ids_without(end: int, loaded: Loaded, side: int) -> list[int]:
     """Tokens of the target (side 0) or source (1) without their ends."""
     tokenizer = (loaded.tokenizer, loaded.source_tokenizer)[side]
     width = max(1, min(WIDTH, loaded.network.config.context_length - 1))
-    drawn = _tokens(tokenizer.vocab_size, width, side, torch.device("cpu"))[0]
+    drawn = _tokens(tokenizer.vocab_size, width, side)[0]
     return [int(i) for i in drawn if int(i) != end]
 
 
@@ -199,24 +200,33 @@ _WRITERS: dict[str, _Writer] = {"hugging-face": _hugging_face, "gguf": _gguf, "r
 
 
 # -- comparing -------------------------------------------------------------------------------------
-@torch.inference_mode()
-def answers(loaded: Loaded) -> Tensor:
-    """What a model makes of tokens that are always the same: logits (B,T,V), or vectors (B,T,D)."""
-    network, config = loaded.network, loaded.network.config
+def questions(loaded: Loaded) -> dict[str, Tensor]:
+    """Tokens (B,T) that a model and what it was written as are asked about.
+
+    Of the model's own vocabularies: that of what was written may have names for padding too.
+    """
+    config = loaded.network.config
     limits = [config.vocab_size, loaded.tokenizer.vocab_size]
     width = max(1, min(WIDTH, config.context_length or WIDTH))
-    inputs: dict[str, Tensor] = {}
+    found = {"tokens": _tokens(min(limits), width, 0)}
     if config.assembly == "encoder-decoder":
         source = [config.source_vocab_size or config.vocab_size, loaded.source_tokenizer.vocab_size]
-        inputs["source"] = _tokens(min(source), width, 1, network.device)
-    found: Tensor = network(_tokens(min(limits), width, 0, network.device), **inputs)
+        found["source"] = _tokens(min(source), width, 1)
+    return found
+
+
+@torch.inference_mode()
+def answers(loaded: Loaded, asked: dict[str, Tensor]) -> Tensor:
+    """What a model makes of `asked`: logits (B,T,V), or vectors (B,T,D)."""
+    network = loaded.network
+    found: Tensor = network(**{name: ids.to(network.device) for name, ids in asked.items()})
     return found.cpu()
 
 
-def _tokens(below: int, width: int, seed: int, device: torch.device) -> Tensor:
+def _tokens(below: int, width: int, seed: int) -> Tensor:
     """(B,T) drawn evenly from ids under `below`."""
     generator = torch.Generator().manual_seed(seed)
-    return torch.randint(0, below, (ROWS, width), generator=generator).to(device)
+    return torch.randint(0, below, (ROWS, width), generator=generator)
 
 
 def _predicts(network: Any) -> bool:

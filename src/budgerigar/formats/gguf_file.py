@@ -164,6 +164,8 @@ def _mapped(path: Path) -> mmap.mmap:
             if os.fstat(file.fileno()).st_size < 4:
                 raise UserError(f"{path} is empty or cut short; it is no GGUF file.")
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+    except UserError:
+        raise
     except FileNotFoundError:
         raise UserError(f"There is no file {path}.") from None
     except (OSError, ValueError) as error:

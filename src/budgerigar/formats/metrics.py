@@ -70,7 +70,7 @@ def read_metrics(path: Path, kind: str | None = None) -> list[dict[str, Any]]:
     for line in Path(path).read_bytes().split(b"\n"):
         try:
             entry = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(entry, dict) and (kind is None or entry.get("kind") == kind):
             entries.append(entry)

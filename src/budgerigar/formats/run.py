@@ -124,7 +124,7 @@ class RunFolder:
             return None
         try:
             return tomllib.loads(self.recipe_path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise UserError(f"{self.recipe_path} cannot be read: {error}") from error
 
     @contextmanager
@@ -225,8 +225,8 @@ def read_config(folder: Path) -> dict[str, Any]:
         config = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise UserError(f"{folder} is not a run folder: it has no config.json.") from error
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path} cannot be read: {error}") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(f"{path} cannot be read: {str(error)[:120]}") from error
     if not isinstance(config, dict) or "format_version" not in config:
         raise UserError(
             f"{path} is not one of Budgerigar's: it has no format_version. Give a folder that "

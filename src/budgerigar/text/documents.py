@@ -138,7 +138,7 @@ def _json_text(line: str, where: str) -> str:
         ) from None
     except UnicodeEncodeError:
         raise UserError(f"{where}: the text holds half a surrogate pair (\\ud800 …).") from None
-    except (ValueError, AttributeError) as error:
+    except (ValueError, AttributeError, RecursionError) as error:
         raise UserError(
             f'{where}: not a JSON object with a string under "text" ({error}). Is it a JSON-lines '
             "file? If not, use --documents none."

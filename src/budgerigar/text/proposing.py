@@ -76,7 +76,7 @@ def _looks_like_json_lines(head: str) -> bool:
 def _is_record(line: str) -> bool:
     try:
         record = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return isinstance(record, dict) and isinstance(record.get("text"), str)
 

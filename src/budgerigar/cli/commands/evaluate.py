@@ -77,6 +77,8 @@ def run(options: argparse.Namespace) -> None:
     model = api.load(options.model, device=options.device or "auto", threads=options.threads)
     if options.alignments:
         _alignments(model, options)
+    elif _names_pairs(options) and not model.translates:
+        api.need_translator(model, "be evaluated on sentence pairs")
     elif model.role == "classes":
         _classes(model, options)
     elif model.translates and (_names_pairs(options) or not api.fills_spans(model)):
@@ -94,10 +96,6 @@ def _names_pairs(options: argparse.Namespace) -> bool:
 
 def _losses(model: Any, options: argparse.Namespace) -> None:
     """One column per way of reading."""
-    from budgerigar.api.translation import need_translator
-
-    if _names_pairs(options):
-        need_translator(model, "be evaluated on sentence pairs")
     _note_unused(options, ("out", "tokenize", "lowercase", "columns"))
     if model.role == "vectors":
         _vectors(model, options)
