@@ -44,6 +44,7 @@
 import { blockView } from "./view_block.js";
 import { gridView } from "./view_grid.js";
 import { headView } from "./view_head.js";
+import { lensView } from "./view_lens.js";
 import { linksView } from "./view_links.js";
 import { sentenceView } from "./view_sentence.js";
 import { stepsView } from "./view_steps.js";
@@ -51,4 +52,4 @@ import { stepsView } from "./view_steps.js";
 /** Parts of the menu, in their order. */
 export const GROUPS = ["overview", "detail"];
 
-export const VIEWS = [sentenceView, linksView, gridView, headView, stepsView, blockView];
+export const VIEWS = [sentenceView, linksView, gridView, headView, stepsView, blockView, lensView];

@@ -1,0 +1,65 @@
+// Direct logit attribution (Elhage et al. 2021): the logit of one token as a sum of what every part of the model wrote
+// into the stream. Each bar begins where the one before it ended, so the last one ends at the logit.
+
+import { h, number, percent, tick, whole, word } from "./dom.js";
+import { t } from "./i18n.js";
+
+const MOST = 40; // parts with a bar of their own; the smallest others are one bar
+
+const NAMES = { embedding: "dla.embedding", biases: "dla.biases", token: "dla.token", position: "dla.position", type: "dla.type", attention: "dla.attention",
+  "cross-attention": "dla.cross", "feed-forward": "dla.forward", "norm bias": "dla.normbias", "head bias": "dla.headbias", "transform bias": "dla.transformbias", "attention bias": "dla.attentionbias" };
+
+/** "L2 feed-forward" in the page's language. */
+function partName(name) {
+  const [, layer, rest] = /^(L\d+(?:\.H\d+)?)?\s*(.*)$/.exec(name);
+  return [layer, NAMES[rest] ? t(NAMES[rest]) : rest].filter(Boolean).join(" ");
+}
+
+/** The bars: groups of a layer or single parts; the smallest of very many as one. */
+function itemsOf(answer, single) {
+  const all = single ? answer.parts.name.map((name, at) => ({ name, logit: answer.parts.logit.data[at] })) : answer.groups;
+  if (all.length <= MOST) return all.map(({ name, logit }) => ({ name: partName(name), logit }));
+  const shown = new Set([...all].sort((a, b) => Math.abs(b.logit) - Math.abs(a.logit)).slice(0, MOST));
+  const rest = all.filter((item) => !shown.has(item));
+  return [...all.filter((item) => shown.has(item)).map(({ name, logit }) => ({ name: partName(name), logit })),
+    { name: t("dla.rest", { count: whole(rest.length) }), logit: rest.reduce((sum, { logit }) => sum + logit, 0) }];
+}
+
+function waterfall(answer, single) {
+  const items = itemsOf(answer, single);
+  let sum = 0;
+  const spans = items.map(({ name, logit }) => ({ name, logit, from: sum, to: (sum += logit) }));
+  const low = Math.min(0, ...spans.map(({ to }) => to));
+  const high = Math.max(0, ...spans.map(({ to }) => to));
+  const place = (value) => (value - low) / (high - low || 1);
+  const bar = (from, to, kind) => h("td", { class: "fall", "aria-hidden": "true" }, h("span", { class: "zero", "--share": place(0) }), h("span", { class: `span ${kind}`, "--from": place(Math.min(from, to)), "--size": Math.abs(place(to) - place(from)) }));
+  const signed = (value) => `${value < 0 ? "" : "+"}${number(value, 3)}`;
+  const rows = spans.map(({ name, logit, from, to }) => h("tr", {}, h("th", { scope: "row" }, name), bar(from, to, logit < 0 ? "minus" : "plus"), h("td", { class: "number strong" }, signed(logit)), h("td", { class: "number soft" }, number(to, 3))));
+  const last = (name, value, kind) => h("tr", { class: "sum" }, h("th", { scope: "row" }, name), bar(0, value, kind), h("td", { class: "number strong" }, number(value, 4)), h("td", {}));
+  return h("div", { class: "scroll open", tabindex: 0, role: "region", "aria-label": t("dla.title") }, h("table", { class: "falls" }, h("caption", {}, t("dla.caption")),
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, t("dla.part")), h("td", {}), h("th", { scope: "col", class: "number" }, t("dla.writes")), h("th", { scope: "col", class: "number" }, t("dla.sofar")))),
+    h("tbody", {}, ...rows), h("tfoot", {}, last(t("dla.total"), answer.total, "whole"), last(t(answer.against === null ? "dla.logit" : "dla.logits"), answer.logit, "whole"))));
+}
+
+function picker(words, choices, value, choose) {
+  const select = h("select", { "aria-label": words, onchange: () => choose(select.value === "" ? null : Number(select.value)) }, ...choices.map(([id, label]) => h("option", { value: id ?? "" }, label)));
+  select.value = value ?? "";
+  return h("label", { class: "picker" }, h("span", { class: "soft", "aria-hidden": "true" }, words), select);
+}
+
+/** The panel's content. choose({token, against}) asks anew; single, setSingle: bars of heads alone. */
+export function attributionNodes(answer, { wish, choose, single, setSingle }) {
+  const ids = Array.from(answer.likeliest.ids.data);
+  const name = (id, at) => [id, `${answer.words[id]}  ${percent(answer.likeliest.p.data[at])}`];
+  const tokens = ids.map(name);
+  if (!ids.includes(answer.token)) tokens.push([answer.token, answer.words[answer.token]]);
+  const controls = h("div", { class: "controls" }, picker(t("dla.of"), tokens, answer.token, (token) => choose({ ...wish, token })),
+    picker(t("dla.against"), [[null, t("dla.nothing")], ...ids.map(name).filter(([id]) => id !== answer.token)], answer.against, (against) => choose({ ...wish, against })),
+    tick(t("dla.single"), single, setSingle));
+  const asked = h("p", { class: "asked" }, t(answer.predicts === "next" ? "dla.after" : "dla.at"), " ", word(answer.label, { class: "word q" }), ` (${answer.position}): `, word(answer.words[answer.token], { class: "word v" }),
+    answer.against === null ? "" : h("span", {}, " − ", word(answer.words[answer.against], { class: "word k" })), ` = ${number(answer.logit, 4)}`);
+  const check = h("p", { class: "facts" }, h("span", { class: "check" }, t("dla.check", { total: number(answer.total, 5), logit: number(answer.logit, 5), difference: number(answer.difference, 2) })),
+    answer.frozen.length ? h("span", {}, t("dla.frozen", { what: answer.frozen.map((each) => (each === "final norm" ? t("dla.finalnorm") : each)).join(", ") })) : null,
+    answer.cap === null ? null : h("span", {}, t("dla.cap", { factor: number(answer.cap, 4) })));
+  return [controls, asked, check, waterfall(answer, single)];
+}
