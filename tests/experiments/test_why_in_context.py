@@ -16,11 +16,17 @@ from torch import Tensor
 from budgerigar.cli.output import plain
 from budgerigar.errors import UserError
 from budgerigar.experiments import why
-from budgerigar.experiments.why import in_context, in_context_model, parts, word_maps
+from budgerigar.experiments.why import (
+    in_context,
+    in_context_model,
+    parts,
+    repeated_tokens,
+    word_maps,
+)
 from budgerigar.experiments.why.frame import WhyResult
 from budgerigar.experiments.why.in_context import Learnt, Moment
-from budgerigar.experiments.why.in_context_model import Repeats
 from budgerigar.experiments.why.real_maps import RULES, WORDS
+from budgerigar.experiments.why.repeated_tokens import Repeats
 from budgerigar.experiments.why.word_maps import Mean, Shots, mean_of
 from budgerigar.inspection.induction import induction_score
 from budgerigar.layers.config import TransformerConfig
@@ -274,7 +280,7 @@ def test_by_pair() -> None:
 
 def test_both_copies_cost_what_one_computes_again(tokenizer: Any) -> None:
     network = little(vocab_size=tokenizer.vocab_size)
-    found = in_context_model.repeated_tokens(network, tokenizer, MODEL, drawn(3))
+    found = repeated_tokens.measure(network, tokenizer, 2, 8, drawn(3))
     special = set(tokenizer.special_ids.values())
     usual = [i for i in range(tokenizer.vocab_size) if i not in special]
     first, second = [], []
@@ -290,6 +296,42 @@ def test_both_copies_cost_what_one_computes_again(tokenizer: Any) -> None:
     assert found.second.mean == pytest.approx(sum(second) / 2, rel=1e-4)
     assert list(found.scores.values()) == sorted(found.scores.values(), reverse=True)
     assert len(found.scores) == 4
+    assert found.without is None  # none of these is an induction head
+
+
+def test_heads_switched_off_are_as_if_their_outputs_were_not_read() -> None:
+    network, tokens = little(), torch.randint(0, 20, (2, 9), generator=drawn())
+    taps = repeated_tokens.switched_off(network, ["L0.H1", "L1.H0"])
+    with torch.no_grad():
+        off = network(tokens, taps=taps)
+        for block, head in zip(network.decoder.blocks(), (1, 0), strict=True):  # type: ignore[union-attr]
+            block.self_attention.output.weight[:, 8 * head : 8 * head + 8] = 0.0
+        assert torch.allclose(network(tokens), off, atol=1e-6)
+
+
+def test_others_are_as_many_of_the_same_layers() -> None:
+    config = dataclasses.replace(little().config, n_heads=4)
+    network = Transformer(config, 1)
+    for seed in range(5):
+        found = repeated_tokens._others(network, ["L1.H0", "L1.H3", "L0.H2"], drawn(seed))
+        assert len(set(found)) == 3
+        assert {name[:2] for name in found} == {"L0", "L1"}
+        assert not {"L1.H0", "L1.H3", "L0.H2"} & set(found)
+    assert repeated_tokens._others(network, [], drawn()) == []
+
+
+def test_whether_it_rests_on_the_heads(tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    base = Repeats(Mean(9, 0, 9), Mean(1, 0, 9), {}, 0.1, Mean(5, 0.1, 9), Mean(2, 0.1, 9))
+    assert base.rests_on_heads
+    assert not dataclasses.replace(base, without_others=Mean(4, 0.1, 9)).rests_on_heads
+    assert not dataclasses.replace(base, without=None).rests_on_heads
+    monkeypatch.setattr(repeated_tokens, "THRESHOLD", 0.0)  # all count: no others are left
+    found = repeated_tokens.measure(
+        little(vocab_size=tokenizer.vocab_size), tokenizer, 2, 8, drawn()
+    )
+    assert found.without is not None
+    assert found.without.mean != found.second.mean
+    assert found.without_others is None
 
 
 @pytest.mark.parametrize(

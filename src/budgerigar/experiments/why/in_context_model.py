@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,12 +21,12 @@ from torch import Tensor
 
 from budgerigar import progress
 from budgerigar.errors import UserError
-from budgerigar.experiments.why import word_maps
+from budgerigar.experiments.why import repeated_tokens, word_maps
 from budgerigar.experiments.why.frame import Bars, Lines, Measured, WhyResult
-from budgerigar.experiments.why.in_context import head_scores
 from budgerigar.experiments.why.real_maps import RULES, WORDS
+from budgerigar.experiments.why.repeated_tokens import Repeats, fits
 from budgerigar.experiments.why.word_maps import Mean, Shots, mean_of
-from budgerigar.inspection.induction import THRESHOLD, uniform_score
+from budgerigar.inspection.induction import THRESHOLD
 from budgerigar.models.transformer import Transformer
 
 RANDOM = "random maps"
@@ -56,24 +57,6 @@ class Sizes:
     """numbers of shots in the words of the result"""
 
 
-@dataclass(frozen=True)
-class Repeats:
-    """What random tokens, twice, show."""
-
-    first: Mean
-    """nats per token of the first copy, its first token left out"""
-    second: Mean
-    scores: dict[str, float]
-    """induction score of each head, the best first"""
-    alike: float
-    """the score of a head that looks at everything alike"""
-
-    @property
-    def heads(self) -> int:
-        """How many are called induction heads."""
-        return sum(score >= THRESHOLD for score in self.scores.values())
-
-
 def run(model: str, seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
     """Measure `model`, which is whatever `formats.load.load_any` takes.
 
@@ -95,7 +78,7 @@ def run(model: str, seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
         orders = list(rule_texts(len(pairs), sizes, generator))
         found[name] = by_pair(_read(network, tokenizer, pairs, orders, name), orders)
     found[RANDOM] = random_maps(network, tokenizer, sizes, generator)
-    repeats = repeated_tokens(network, tokenizer, sizes, generator)
+    repeats = repeated_tokens.measure(network, tokenizer, sizes.repeats, sizes.length, generator)
     return report(model, seed, sizes, found, repeats)
 
 
@@ -136,7 +119,7 @@ def answers(
     network: Transformer, ids: Sequence[int], spans: Sequence[tuple[int, int]]
 ) -> list[tuple[float, float]]:
     """For each answer (its ids are those from `start` to `end`): nats, and 100.0 if right, else 0."""
-    _fits(network, len(ids))
+    fits(network, len(ids))
     tokens = torch.tensor([list(ids)], device=network.device)
     logits = network(tokens)[0, :-1].float()
     loss = F.cross_entropy(logits, tokens[0, 1:], reduction="none").cpu()
@@ -145,14 +128,6 @@ def answers(
         (float(loss[start - 1 : end - 1].sum()), 100.0 * float(right[start - 1 : end - 1].all()))
         for start, end in spans
     ]
-
-
-def _fits(network: Transformer, length: int) -> None:
-    if length > network.context_length:
-        raise UserError(
-            f"this model reads {network.context_length} tokens, and a text here has {length}: give one "
-            "with a longer context"
-        )
 
 
 def _read(
@@ -204,32 +179,6 @@ def _by_line(means: Tensor) -> Shots:
     return Shots(*columns)
 
 
-@torch.inference_mode()
-def repeated_tokens(
-    network: Transformer, tokenizer: Any, sizes: Sizes, generator: torch.Generator
-) -> Repeats:
-    """Losses of both copies and the heads' induction scores; a text is one measurement."""
-    special = set(tokenizer.special_ids.values())
-    usual = torch.tensor([i for i in range(tokenizer.vocab_size) if i not in special])
-    length = min(sizes.length, len(usual) // 2)
-    _fits(network, len(tokenizer.start_ids) + 2 * length)
-    texts = usual[word_maps.repeated(sizes.repeats, len(usual), length, generator)]
-    start = torch.tensor(tokenizer.start_ids, dtype=torch.long)
-    first, second, totals = [], [], dict[str, float]()
-    with progress.track("random tokens, twice", total=sizes.repeats, unit="texts") as job:
-        for text in texts:
-            tokens = torch.cat([start, text])[None].to(network.device)
-            logits = network(tokens)[0, :-1].float()
-            loss = F.cross_entropy(logits, tokens[0, 1:], reduction="none")
-            first.append(float(loss[-2 * length + 1 : -length].mean()))
-            second.append(float(loss[-length:].mean()))
-            for head, score in head_scores(network, tokens)[0].items():
-                totals[head] = totals.get(head, 0.0) + score / sizes.repeats
-            job.advance(1)
-    order = sorted(totals.items(), key=lambda item: -item[1])
-    return Repeats(mean_of(first), mean_of(second), dict(order), uniform_score(tokens[0].cpu()))
-
-
 # -- the report ----------------------------------------------------------------------------------
 def gain(found: Shots) -> Mean:
     """% right after the most shots less % right without any; the two errors added as if apart."""
@@ -267,7 +216,7 @@ def report(
         panels=_panels(model, found, best, repeats.alike),
         shows=_shows(sizes, found, repeats, best),
         held=held,
-        verdict=_verdict(held, weak),
+        verdict=_verdict(held, weak, repeats),
         next_problem="A few pairs in the text are all that the model is told; telling it what to do, "
         "and having it do that, takes training on instructions.",
         numbers={
@@ -285,7 +234,7 @@ def _panels(
     seen = "pairs shown before (random maps: times the same pair was)"
     return (
         Lines(
-            f"{model}: answers by shots",
+            f"{Path(model).name}: answers by shots",
             seen,
             "% right",
             shots,
@@ -327,14 +276,28 @@ def _shows(
         f"{repeats.first.n} texts of random tokens, twice, the first copy costs {repeats.first} nats "
         f"per token, the second {repeats.second}. {repeats.heads} of {len(repeats.scores)} heads have "
         f"an induction score of {THRESHOLD} or more: they look at what followed the same token before; "
-        f"the best are {heads} (everywhere alike: {repeats.alike:.3f})."
+        f"the best are {heads} (everywhere alike: {repeats.alike:.3f}).{_cut(repeats)}"
     )
 
 
-def _verdict(held: bool, weak: Sequence[str]) -> str:
+def _cut(repeats: Repeats) -> str:
+    """What switching heads off does."""
+    if repeats.without is None:
+        return ""
+    return (
+        f" With those {repeats.heads} switched off the second copy costs {repeats.without}; with as "
+        f"many other heads of the same layers, {repeats.without_others}."
+    )
+
+
+def _verdict(held: bool, weak: Sequence[str], repeats: Repeats) -> str:
+    heads = (
+        "and it is heads that look back that do it"
+        if repeats.rests_on_heads
+        else "and there are heads that look back; not they alone do it"
+    )
     said = (
-        "It holds: shown in the text, a random map and random tokens are gone on with, and heads that "
-        "look back do it."
+        f"It holds: shown in the text, a random map and random tokens are gone on with, {heads}."
         if held
         else "It does not show here: the model does not go on with what only the text told it, or no "
         "head looks back."
