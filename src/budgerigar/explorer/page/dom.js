@@ -44,7 +44,7 @@ export function number(value, digits = 3) {
   if (!Number.isFinite(value)) return "–";
   const tiny = value !== 0 && Math.abs(value) < 0.5 * 10 ** -digits;
   const words = tiny ? value.toExponential(1) : value.toFixed(digits);
-  return words.replace("-", "−");
+  return words.replaceAll("-", "−");
 }
 
 /** 12,345 with thin groups; bytes as kB or MB. */

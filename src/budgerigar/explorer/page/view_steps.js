@@ -5,6 +5,7 @@ import { announce } from "./a11y.js";
 import { headBar } from "./controls.js";
 import { button, h, number, panel, show, tick, whole, word } from "./dom.js";
 import { FormulaBox } from "./formula.js";
+import { kindParams } from "./positions.js";
 import { chosen, reasons, siteOf, siteParams, spelling } from "./sites.js";
 import { mixed, projected, streamNumber, turnedNumber } from "./steps_formulas.js";
 import { columnsOf, stagesOf, symbols } from "./steps_stages.js";
@@ -34,8 +35,7 @@ class Steps {
     const params = this.wanted();
     this.key = JSON.stringify(params);
     this.bar.refresh();
-    const kind = { show: "kind", layer: params.layer, head: 0, of: params.of, kind: "self", query: null, by: null, seed: 0, blind: false, rows: null };
-    const turns = app.about.positions === "rotary" && params.kind === "self" ? app.ask("positions", kind).then((found) => found.turns, () => null) : null;
+    const turns = app.about.positions === "rotary" && params.kind === "self" ? app.ask("positions", kindParams(params.layer, params.of)).then((found) => found.turns, () => null) : null;
     await show(this.place, Promise.all([app.ask("steps", params), turns]), ([answer, found]) => this.build(answer, found), 16);
     this.reveal();
   }

@@ -46,10 +46,11 @@ import { gridView } from "./view_grid.js";
 import { headView } from "./view_head.js";
 import { lensView } from "./view_lens.js";
 import { linksView } from "./view_links.js";
+import { positionsView } from "./view_positions.js";
 import { sentenceView } from "./view_sentence.js";
 import { stepsView } from "./view_steps.js";
 
 /** Parts of the menu, in their order. */
 export const GROUPS = ["overview", "detail"];
 
-export const VIEWS = [sentenceView, linksView, gridView, headView, stepsView, blockView, lensView];
+export const VIEWS = [sentenceView, linksView, gridView, headView, stepsView, positionsView, blockView, lensView];
