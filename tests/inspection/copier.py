@@ -18,7 +18,7 @@ from budgerigar.layers.config import TransformerConfig
 from budgerigar.models.transformer import Transformer
 
 WORDS = 23
-STEPS, EVERY = 240, 40
+STEPS, EVERY = 240, 60
 
 
 class Syllables(Pieces):

@@ -121,10 +121,14 @@ def test_copying_is_measured_as_one_would_by_hand() -> None:
     assert abilities["copy", "share"].value == pytest.approx(right / n)
 
 
-def test_an_encoder_without_words_for_it_says_so() -> None:
-    model = encoder()
+def test_an_encoder_fills_in_and_one_without_a_mask_cannot_be_measured() -> None:
+    model = encoder(context_length=128)
+    found = Behaviours(Reader(model.network, model.tokenizer, None, model.start_id)).measure()
+    assert {one.key for one in found} == {"fill"}
+    assert found[0].n > 100
+    assert found[1].value > 1.0  # it has learnt nothing
     with pytest.raises(UserError, match="nothing to measure this model by"):
-        Switches(model.network, model.tokenizer)
+        Switches(model.network, decoder().tokenizer)
 
 
 def test_guesses_that_moved() -> None:

@@ -146,12 +146,12 @@ def test_roles_through_training(copier: Copier, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(
         Model, "at_checkpoint", lambda self, name: dataclasses.replace(self, network=stages[name])
     )
-    found = view(look_at(model, {"text": " ba be bi ba be"}), "born", most=4)
-    assert found["checkpoints"] == spread(list(stages), 4)
-    assert len(found["all"]) == 7
+    found = view(look_at(model, {"text": " ba be bi ba be"}), "born", most=3)
+    assert found["checkpoints"] == spread(list(stages), 3)
+    assert len(found["all"]) == 5
     (site,) = found["sites"]
     role = next(role for role in site["roles"] if role["role"] == "induction")
-    assert role["scores"].shape == role["found"].shape == (4, 4)
+    assert role["scores"].shape == role["found"].shape == (3, 4)
     assert not role["found"][0].any()
     assert role["found"][-1].any()
     birth = next(birth for birth in found["births"] if birth["role"] == "induction")

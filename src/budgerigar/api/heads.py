@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from budgerigar.inspection.role_results import HeadRoles
     from budgerigar.inspection.switched import Switched
 
-MOST_CHECKPOINTS = 12
+MOST_CHECKPOINTS = 16
 
 
 class HasHeads:

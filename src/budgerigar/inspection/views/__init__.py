@@ -132,7 +132,7 @@ VIEWS: dict[str, View] = {
         has_stream,
     ),
     "roles": View(roles, {}, attends),
-    "born": View(born, {"most": whole(2, 40, 12)}, attends),
+    "born": View(born, {"most": whole(2, 40, 16)}, attends),
     "off": View(off, {"top": whole(1, 50, 8), "measure": flag(False)}, attends),
     "compare": View(
         compare,

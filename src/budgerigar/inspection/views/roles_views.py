@@ -134,7 +134,7 @@ def _shares(values: np.ndarray) -> Stored:
 # -- through training ------------------------------------------------------------------------------
 
 
-def born(look: Look, most: int = 12) -> dict[str, Any]:
+def born(look: Look, most: int = 16) -> dict[str, Any]:
     """The same at up to `most` of the run's checkpoints, evenly spread, the first and last among them.
 
     {"checkpoints": [C names], "all": [names of all that are kept],
