@@ -39,9 +39,9 @@ def show(model: Any, options: argparse.Namespace) -> None:
     models = [model]
     for folder in options.beside or ():
         models.append(api.load(folder, device=options.device or "auto", threads=options.threads))
+    found = reach.reaches(models, options.text, distance=options.distance)
     if options.text is None and not options.quiet:
         print(f"on the validation text of {model.name}", file=sys.stderr)
-    found = reach.reaches(models, options.text, distance=options.distance)
     print(reach_table(found))
     if not options.quiet:
         print(EXPLAINED, file=sys.stderr)

@@ -265,8 +265,8 @@ def check_disk(folder: Path, needed: int) -> None:
     free = shutil.disk_usage(place).free
     if needed > free:
         raise UserError(
-            f"the runs need about {needed / 1e9:.1f} GB in {folder}, and there are {free / 1e9:.1f} "
-            "GB left there; free some, or choose another --out"
+            f"the runs need about {needed / 1e6:,.0f} MB in {folder}, and there are "
+            f"{free / 1e6:,.0f} MB left there; free some, or choose another --out"
         )
 
 

@@ -2,7 +2,7 @@
 
 Equal time: every network gets the same minutes, in the size its recipe (the GPT: the plan of `budgie
 train`) gives it. Equal parameters: the same number of weights each. Or the same number of tokens
-read. The n-gram takes the order that does best, whatever it costs.
+read. The n-gram takes the order and smoothing that do best on the end of the training text.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def reach_figure(found: Sequence[Reach], about: str = "", text_only: bool = Fals
         _line(axes, one, texts(name), style)
     _ends(axes, found)
     style = {"family": texts.families, "size": 9}
-    axes.legend(loc="lower left", frameon=False, prop=style)
+    axes.legend(loc="lower left", framealpha=0.85, edgecolor="none", prop=style)
     axes.set_xlabel("tokens back from the predicted one (1: directly before it)")
     axes.set_ylabel("gradient norm / that of the nearest token")
     axes.grid(alpha=0.2, which="major")
