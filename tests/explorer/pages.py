@@ -102,7 +102,7 @@ def visit(browser: Any, host: str, **settings: Any) -> Iterator[Visit]:
             request.abort()
 
     context.route("**/*", route)
-    page.on("pageerror", lambda error: shown.wrong.append(str(error)))
+    page.on("pageerror", lambda error: shown.wrong.append(error.stack or str(error)))
     page.on("console", lambda line: line.type == "error" and shown.wrong.append(line.text))
     try:
         yield shown
