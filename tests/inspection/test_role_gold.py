@@ -134,6 +134,20 @@ def test_what_a_tokenizer_holds(bpe: Tokenizer) -> None:
     assert not gold.holds(Refusing(), "a")
 
 
+def test_what_is_written_in_lower_case_and_spaced_otherwise_is_found() -> None:
+    """An uncased WordPiece vocabulary gives back " it has ears." for "It has ears ."."""
+    text, written = "It has ears .", " it has ears."
+    assert gold.written_spans(text, [(0, 2), (7, 11), (12, 13)], written) == [
+        (1, 3),
+        (8, 12),
+        (12, 13),
+    ]
+    cut = " it ha"
+    assert gold.written_spans(text, [(0, 2), (3, 6)], cut) == [(1, 3), (len(cut) + 3, len(cut) + 6)]
+    assert gold.written_places(text, " he has ears.") == {}
+    assert gold.written_places("a", "ab") == {}
+
+
 class _Network:
     """As much of one as choosing texts needs."""
 

@@ -194,9 +194,10 @@ def placed(gold: GoldText, spelling: Spelling) -> Placed:
     """Find the links among the tokens of `spelling`, which may be a beginning of the text."""
     if gold.words is None:
         n = len(spelling)
-        tokens = {role: _of_characters(links, spelling) for role, links in gold.links.items()}
+        at = written_places(gold.text, spelling.text)
+        tokens = {role: _of_characters(links, at, spelling) for role, links in gold.links.items()}
         return Placed(None, {role: linked((n, n), links) for role, links in tokens.items()})
-    words = words_of(spelling, gold.words)
+    words = words_of(spelling, written_spans(gold.text, gold.words, spelling.text))
     group = {word: g for g, members in enumerate(words.members) for word in members}
     shape = (len(words), len(words) + 1)
     right = {}
@@ -206,21 +207,41 @@ def placed(gold: GoldText, spelling: Spelling) -> Placed:
     return Placed(words, right)
 
 
-def _of_characters(links: Links, spelling: Spelling) -> Links:
-    """Links between characters as links between the tokens that hold them."""
+def _of_characters(links: Links, at: dict[int, int], spelling: Spelling) -> Links:
+    """Links between characters of a text as links between the tokens that hold them."""
     holder: dict[int, int] = {}
     for token, (start, end) in enumerate(spelling.spans):
         for character in range(start, end):
             holder.setdefault(character, token)
+    tokens = [(holder.get(at.get(a, -1)), holder.get(at.get(b, -1))) for a, b in links]
+    return [(a, b) for a, b in tokens if a is not None and b is not None and a != b]
+
+
+def written_places(text: str, written: str) -> dict[int, int]:
+    """Where each character of `text` that is no blank stands in what its tokens spell.
+
+    That may be in lower case and spaced otherwise (WordPiece), and end sooner; {} where it is another
+    text.
+    """
+    both = [[n for n, c in enumerate(one) if not c.isspace()] for one in (text, written)]
+    found = dict(zip(*both, strict=False))
+    same = all(text[a].lower() == written[b].lower() for a, b in found.items())
+    return found if same and len(both[1]) <= len(both[0]) else {}
+
+
+def written_spans(
+    text: str, spans: Sequence[tuple[int, int]], written: str
+) -> list[tuple[int, int]]:
+    """Spans of characters of `text` in what its tokens spell; beyond its end where that was cut off."""
+    at = written_places(text, written)
+    end = len(written)
     return [
-        (holder[a], holder[b])
-        for a, b in links
-        if a in holder and b in holder and holder[a] != holder[b]
+        (at[a], at[b - 1] + 1) if a in at and b - 1 in at else (end + a, end + b) for a, b in spans
     ]
 
 
 def holds(tokenizer: Any, text: str) -> bool:
-    """Whether a tokenizer can write a text with tokens that its model has met in training."""
+    """Whether a tokenizer writes a text, but for case and blanks, with tokens met in training."""
     from budgerigar.errors import UserError
 
     try:
@@ -230,7 +251,8 @@ def holds(tokenizer: Any, text: str) -> bool:
     never = getattr(tokenizer, "never_seen", None)
     if not ids or (never is not None and bool(np.asarray(never)[ids].any())):
         return False
-    return spell(tokenizer, ids).text == text
+    whole = sum(not c.isspace() for c in text)
+    return len(written_places(text, spell(tokenizer, ids).text)) == whole > 0
 
 
 def unknown_words(tokenizer: Any, texts: Sequence[str], most: int = 4) -> Iterator[str]:

@@ -353,8 +353,9 @@ def _ask_alignment(seen: Trace, one: GoldPair) -> list[Asked]:
     site = next((site for site in seen.sites if site.kind == "cross"), None)
     if site is None:
         return []
-    rows = words_of(site.query_spelling, one.target_spans)
-    columns = words_of(site.key_spelling, one.source_spans)
+    target = gold.written_spans(one.target, one.target_spans, site.query_spelling.text)
+    source = gold.written_spans(one.source, one.source_spans, site.key_spelling.text)
+    rows, columns = words_of(site.query_spelling, target), words_of(site.key_spelling, source)
     links = [(rows.number(j), columns.number(i)) for i, j in one.gold.sure]
     right = patterns.linked((len(rows), len(columns) + 1), links)
     return [Asked("alignment", ("decoder", "cross"), right, rows, columns)]
