@@ -51,8 +51,8 @@ function drawThumbnail(head, scale) {
   return canvas;
 }
 
-function inWords(app, site, { link, entropy, first }) {
-  const parts = [t("grid.entropy", { value: number(entropy, 2) }), t("grid.first", { value: number(first, 2) })];
+function inWords(app, site, { link, entropy, first, badges }) {
+  const parts = [...(badges ?? []), t("grid.entropy", { value: number(entropy, 2) }), t("grid.first", { value: number(first, 2) })];
   if (link.weight > 0) {
     parts.push(t("grid.link", { query: spelling(app, site.queries).labels[link.query], key: spelling(app, site.keys).labels[link.key], weight: number(link.weight, 2) }));
   }
@@ -76,7 +76,8 @@ function tile(app, site, head) {
     } },
   thumbnail(head, app.state.get().scale),
   h("span", { class: "tile-line" }, h("strong", {}, name), h("span", { class: "meter", "--share": head.entropy })),
-  h("span", { class: "tile-link" }, ...strongest));
+  h("span", { class: "tile-link" }, ...strongest),
+  head.badges?.length > 1 ? h("span", { class: "tile-link also" }, `+ ${head.badges.slice(1).join(", ")}`) : null);
 }
 
 function twin(app, site, heads) {
@@ -87,17 +88,46 @@ function twin(app, site, heads) {
         head.link.weight > 0 ? h("span", {}, word(labels.queries[head.link.query]), " → ", word(labels.keys[head.link.key]), ` ${number(head.link.weight, 3)}`) : "–"]))));
 }
 
+/** Heads under headings: by layer, by their first role, or all in one order without a heading. */
+function grouped(heads, order) {
+  const groups = new Map();
+  const put = (title, head) => groups.set(title, [...(groups.get(title) ?? []), head]);
+  if (order === "layer") heads.forEach((head) => put(t("grid.layer", { layer: head.layer }), head));
+  else if (order === "role") {
+    for (const head of heads) if (head.badges?.length) put(head.badges[0], head);
+    for (const head of heads) if (!head.badges?.length) put(t("grid.norole"), head);
+  } else groups.set(null, [...heads].sort(ORDERS[order] ?? ORDERS.entropy));
+  return groups;
+}
+
+/** Ask once for the roles of all heads, measured on texts of their own; then draw anew. */
+async function measureRoles(app, site, heads, place) {
+  if (place.roles) return;
+  place.roles = true;
+  const note = h("p", { class: "note", role: "status" }, t("grid.measuring"));
+  place.prepend(note);
+  try {
+    const { sites } = await app.ask("roles", {});
+    const found = sites.find(({ of, kind }) => of === site.of && kind === site.kind);
+    found?.heads.forEach((name, at) => {
+      const head = heads.find((each) => headName(each.layer, each.head) === name);
+      if (head) head.badges = found.badges[at];
+    });
+    arrange(app, site, heads, place);
+  } catch (error) {
+    note.replaceWith(failure(error));
+  }
+}
+
 function arrange(app, site, heads, place) {
   const order = app.setting("sort", "layer");
-  const groups = new Map();
-  if (order === "layer") for (const head of heads) groups.set(head.layer, [...(groups.get(head.layer) ?? []), head]);
-  else groups.set(null, [...heads].sort(ORDERS[order] ?? ORDERS.entropy));
-  const parts = [...groups].map(([layer, members]) => h("div", { class: layer === null ? "grid-group mixed" : "grid-group" },
-    layer === null ? null : h("h3", {}, t("grid.layer", { layer })), h("div", { class: "tiles" }, ...members.map((head) => tile(app, site, head)))));
+  const parts = [...grouped(heads, order)].map(([title, members]) => h("div", { class: title === null ? "grid-group mixed" : "grid-group" },
+    title === null ? null : h("h3", {}, h("bdi", {}, title)), h("div", { class: "tiles" }, ...members.map((head) => tile(app, site, head)))));
   place.replaceChildren(h("div", { class: site.heads > 8 ? "grid small" : "grid", role: "group", "aria-label": t("view.grid") }, ...parts), twin(app, site, heads));
   const first = [...place.querySelector(".tiles").children];
   const columns = () => first.filter((each) => each.offsetTop === first[0].offsetTop).length;
   roving(place.querySelector(".grid"), ".tile", columns);
+  if (order === "role" && heads.length === site.layers * site.heads) measureRoles(app, site, heads, place);
 }
 
 export const gridView = {
@@ -110,6 +140,7 @@ export const gridView = {
     const site = siteOf(app);
     const place = h("div", { class: "reserve" }, waiting(8));
     const sorts = ["layer", "entropy", "first", "confidence", "link"].map((name) => [name, t(`grid.by.${name}`)]);
+    if (app.about.views.includes("roles") && app.can("roles", {})) sorts.push(["role", t("grid.by.role")]);
     root.append(panel(t("grid.title"), t("grid.legend"), h("div", { class: "controls" },
       choice(t("grid.sort"), sorts, app.setting("sort", "layer"), (value) => app.set("sort", value)), scaleChoice(app)), place));
     const heads = [];
