@@ -189,6 +189,24 @@ def test_a_translator_shows_its_rows_by_the_predicted_token(
     assert "the token that looks" in tab.text(".axes")
 
 
+def test_a_translation_word_by_word(tab: Visit, page_server: Served) -> None:
+    begun = {"model": "translator", "source": SOURCE, "target": "", "prefix": True}
+    first = page_server.ask(begun, "read", {"top": 10}).value
+    label = first["words"][str(first["next"]["ids"][0])]
+    tab.go(view="sentence", q__model="translator", q__source=SOURCE, q__target="null")
+    tab.page.get_by_role("button", name="Translate word by word").click()
+    tab.until("location.hash.includes('q.prefix=true')")
+    tab.drawn()
+    assert tab.texts(".next .bar .label")[0] == label
+    tab.page.locator(".next .bar button").first.click()
+    tab.until("!location.hash.includes('q.target=&')")
+    tab.drawn()
+    second = page_server.ask({**begun, "target": label.lstrip("␣")}, "read", {"top": 10}).value
+    wanted = [float(each) for each in second["next"]["p"][:10]]
+    got = [percent(each) for each in tab.texts(".next .bar .figure")][:10]
+    assert got == pytest.approx(wanted, abs=6e-4)
+
+
 def test_a_model_without_attention_has_its_sentence(tab: Visit, models: dict[str, Model]) -> None:
     tab.go(view="head", q__model="lstm", q__text=TEXT, s__query=4)  # falls back to what fits
     assert tab.text("h1") == "Sentence and prediction"

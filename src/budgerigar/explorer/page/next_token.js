@@ -12,10 +12,26 @@ function sizes(vocabulary) {
   return [0, 1, 2, 3, 4, 5, 8, 10, 15, 20, 30, 40, 50, 100, 200].filter((k) => k < vocabulary);
 }
 
-/** Append a token: exactly that one, by its id, after the ids that were read. Null where it cannot be done. */
+/** What a label writes: its blanks again; null for parts of characters and names of special tokens. */
+function written(app, label) {
+  if (/ \d+\/\d+$|^0x|^<.*>$|^\[.*\]$|^∅$/.test(label)) return null;
+  const text = label.replaceAll("␣", " ").replaceAll("↵", "\n").replaceAll("⇥", "\t");
+  // a tokenizer of words takes the blank before a word as a matter of course, and labels leave it out
+  const blank = app.about.tokenizer.kind === "word" && app.question.target && /^[\p{L}\p{N}]/u.test(text);
+  return blank ? ` ${text}` : text;
+}
+
+/** A translation that is only begun goes on by text. */
+function continued(app, id) {
+  const piece = app.reading.prefix ? written(app, app.reading.words[id]) : null;
+  return piece === null ? null : { ...app.question, target: app.question.target + piece };
+}
+
+/** Append a token: of a text exactly that one, by its id, after the ids that were read. Null: it cannot be done. */
 export function appended(app, id) {
   const { reading, question } = app;
-  if (!app.source.live || app.about.pair || id === reading.next.end?.id) return null;
+  if (!app.source.live || id === reading.next.end?.id) return null;
+  if (app.about.pair) return continued(app, id);
   const ids = Array.from(reading.spellings.read.ids.data);
   const { text, ...rest } = question;
   return { ...rest, ids: [...ids, id] };
@@ -64,7 +80,9 @@ export function nextPanel(app) {
     }, { class: "plain" }));
   list(app, options, place);
   const end = next.end ? h("p", { class: "totals" }, t("next.end", { p: percent(next.end.p) })) : null;
-  const panelElement = panel(t("next.title"), t("next.lead"), sliders, place, end,
+  const over = app.about.pair && app.source.live && !app.reading.prefix
+    ? button(t("next.over"), () => app.look({ ...app.question, target: "", prefix: true })) : null;
+  const panelElement = panel(t("next.title"), t("next.lead"), sliders, place, end, over,
     app.source.live ? null : h("p", { class: "note" }, t("next.fixed"), " ", t("needs.live")));
   const fresh = () => panelElement.replaceWith(nextPanel(app));
   panelElement.classList.add("next");
