@@ -12,10 +12,12 @@ from viewed import decoder, encoder
 from budgerigar.errors import UserError
 from budgerigar.inspection.behaviours import Behaviours
 from budgerigar.inspection.role_names import ROLES
-from budgerigar.inspection.role_probes import Reader
+from budgerigar.inspection.role_probes import Reader, repeats
 from budgerigar.inspection.role_results import HeadRoles, RoleRow, SiteRoles
 from budgerigar.inspection.role_text import role_lines
+from budgerigar.inspection.roles import head_roles
 from budgerigar.inspection.switched import Switches, moved_guesses
+from budgerigar.layers.config import LayerPattern
 
 NAN = float("nan")
 
@@ -97,6 +99,23 @@ def test_badges_and_json() -> None:
         roles.site().role("bracket")
 
 
+def test_a_layer_with_a_window_is_judged_by_what_it_sees() -> None:
+    """Its rows whose right columns lie outside are no misses, and its null is that of its window."""
+    model = decoder(layers=(LayerPattern(attention_window=3), LayerPattern()))
+    reader = Reader(model.network, model.tokenizer, None, model.start_id)
+    texts = [repeats(reader, n=3)]
+    roles = head_roles(model.network, model.tokenizer, start_id=model.start_id, texts=texts)
+    row = roles.role("duplicate")
+    assert row.names[:4] == ("L0.H0", "L0.H1", "L0.H2", "L0.H3")
+    assert (row.rows[:4] == 0).all()  # repeated later than three tokens after
+    assert np.isnan(row.score[:4]).all()
+    assert (row.rows[4:] == sum(len(example.ids) // 2 for example in texts[0].examples)).all()
+    assert np.isfinite(row.score[4:]).all()
+    assert row.best is not None
+    assert row.names[row.best].startswith("L1")
+    assert "not found" in str(roles)
+
+
 # -- abilities -------------------------------------------------------------------------------------
 
 
@@ -105,8 +124,6 @@ def test_copying_is_measured_as_one_would_by_hand() -> None:
     reader = Reader(model.network, model.tokenizer, None, model.start_id)
     abilities = {(one.key, one.unit): one for one in Behaviours(reader).measure()}
     nats, right, n = 0.0, 0, 0
-    from budgerigar.inspection.role_probes import repeats
-
     for example in repeats(reader).examples:
         ids = [model.start_id, *example.ids]
         half = len(example.ids) // 2

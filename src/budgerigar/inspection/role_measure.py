@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from budgerigar.inspection.alignments import Words, pool
+from budgerigar.inspection.role_names import ROLES
 from budgerigar.inspection.role_probes import Asked, Example, Probe, Reader, parking
 from budgerigar.inspection.role_scores import (
     SINK_EPSILON,
@@ -96,14 +97,17 @@ def _read_site(
     parked = parking(site, special[1] if of_source else special[0], keys)
     habits: list[tuple[Array, Array, Array]] = []
     for layer, module in enumerate(site.modules):
-        weights = seen.steps(site, layer).weights[0].detach().double().cpu().numpy()  # (H,T,S)
+        weights = seen.steps(site, layer).weights[0].detach().cpu().double().numpy()  # (H,T,S)
         visible = ~seen.mask(site, layer).hidden
         uniform = uniform_weights(visible)
+        pooled = _Pooled(weights, uniform, parked)
         for one in asked:
             counts = found.counts.setdefault((here, one.role), [])
             if len(counts) == layer:
-                counts.append(RoleCount(module.n_heads))
-            counts[layer].add(*_units(one, weights, uniform, parked))
+                elsewhere = ROLES[one.role].kind == "gold"
+                counts.append(RoleCount(module.n_heads, elsewhere))
+            looked, alike, away = pooled.units(one)
+            counts[layer].add(looked, one.right, alike, away)
         if example.natural:
             habits.append(
                 (
@@ -117,18 +121,26 @@ def _read_site(
         found.habits.setdefault(here, Habits()).add(*parts)
 
 
-def _units(
-    one: Asked, weights: Array, uniform: Array, parked: Array
-) -> tuple[Array, Array, Array, Array]:
-    """weights (H,Q,K), right, uniform, parking in the units that `one` is asked in."""
-    if one.rows is None or one.columns is None:
-        return weights, one.right, uniform, parked
-    return (
-        pool(weights, one.rows, one.columns),
-        one.right,
-        pool(uniform, one.rows, one.columns),
-        _parked_words(one.columns, parked),
-    )
+class _Pooled:
+    """The weights of one layer on one text, between tokens and, once for all roles, between words."""
+
+    def __init__(self, weights: Array, uniform: Array, parked: Array) -> None:
+        self.tokens = weights, uniform, parked
+        self._words: dict[tuple[int, int], tuple[Array, Array, Array]] = {}
+
+    def units(self, one: Asked) -> tuple[Array, Array, Array]:
+        """weights (H,Q,K), uniform (Q,K), parking (K,) in the units that `one` is asked in."""
+        if one.rows is None or one.columns is None:
+            return self.tokens
+        key = id(one.rows), id(one.columns)
+        if key not in self._words:
+            weights, uniform, parked = self.tokens
+            self._words[key] = (
+                pool(weights, one.rows, one.columns),
+                pool(uniform, one.rows, one.columns),
+                _parked_words(one.columns, parked),
+            )
+        return self._words[key]
 
 
 def _parked_words(words: Words, parked: Array) -> Array:

@@ -66,9 +66,13 @@ class RoleScores:
 
 
 class RoleCount:
-    """Sums over texts of one role and the H heads of one layer; see the head of this file."""
+    """Sums over texts of one role and the H heads of one layer; see the head of this file.
 
-    def __init__(self, n_heads: int) -> None:
+    elsewhere: measure that too, which costs more than all the rest.
+    """
+
+    def __init__(self, n_heads: int, elsewhere: bool = True) -> None:
+        self.elsewhere = elsewhere
         self.rows, self.null, self._pairs = 0, 0.0, 0
         self.total, self.away = np.zeros(n_heads), np.zeros(n_heads)
         self.hits = np.zeros(n_heads, dtype=np.int64)
@@ -95,7 +99,8 @@ class RoleCount:
         for row, columns in zip(rows, wanted, strict=True):
             seen = columns & (uniform[row] > 0)
             self.distances.update({int(row - column) for column in np.flatnonzero(seen)})
-        self._look_elsewhere(weights, right, uniform, rows)
+        if self.elsewhere:
+            self._look_elsewhere(weights, right, uniform, rows)
 
     def _look_elsewhere(self, weights: Array, right: Array, uniform: Array, rows: Array) -> None:
         """Other rows that see a row's right columns, none of which is right for them."""
