@@ -80,6 +80,12 @@ def test_what_is_finished_is_not_done_again(
         compare(files, text, dataclasses.replace(ASKED, parameters=9000), found.folder)
     with pytest.raises(UserError, match="no comparison"):
         compare(files, text, ASKED, place)
+    for name in ("rnn/results.json", "compare.json"):
+        kept = (found.folder / name).read_text()
+        (found.folder / name).write_text(kept[:30])
+        with pytest.raises(UserError, match="is damaged"):
+            compare(files, text, ASKED, found.folder)
+        (found.folder / name).write_text(kept)
 
 
 def test_the_command_goes_on_where_it_stopped(

@@ -28,7 +28,7 @@ from budgerigar.experiments.ablate_dials import Layout, Listed, in_words, lay_ou
 from budgerigar.experiments.ablate_results import Ablation, CellResult, RunResult, read_run
 from budgerigar.experiments.compare_words import duration
 from budgerigar.experiments.demo_runs import trained
-from budgerigar.experiments.folders import refuse_strangers
+from budgerigar.experiments.folders import read_kept, refuse_strangers
 from budgerigar.formats.atomic import write_text
 from budgerigar.training.corpora import gather_corpus
 from budgerigar.training.flight_recorder import TrainingFailedError
@@ -118,7 +118,7 @@ def _known(folder: Path, corpus: Any, minutes: float | None) -> dict[str, Any]:
     now = {"fingerprint": corpus.fingerprint, "minutes": minutes}
     if not path.is_file():
         return now
-    before: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    before = read_kept(path, mark=True)
     if before["fingerprint"] != now["fingerprint"]:
         raise UserError(
             f"{folder} holds an ablation on another text, and numbers of both would not compare. "

@@ -22,7 +22,7 @@ from budgerigar.evaluation.baselines import choose_ngram
 from budgerigar.experiments.compare_measure import Result, carried_bytes, scores, writes
 from budgerigar.experiments.compare_models import Asked, network_recipe
 from budgerigar.experiments.demo_runs import standing_of, trained
-from budgerigar.experiments.folders import refuse_strangers
+from budgerigar.experiments.folders import read_kept, refuse_strangers
 from budgerigar.formats.atomic import write_text
 from budgerigar.formats.metrics import read_metrics
 from budgerigar.inspection.back_off_text import NAMES
@@ -110,7 +110,7 @@ def _same_as_before(folder: Path, asked: Asked, corpus: Any) -> None:
     free = ("models", "threads")
     path = folder / SETTINGS
     if path.is_file():
-        before = json.loads(path.read_text(encoding="utf-8"))
+        before = read_kept(path, mark=True)
         changed = [n for n in now if n not in free and before.get(n) != now[n]]
         if changed:
             words = ", ".join("the text" if n == "fingerprint" else n for n in changed)
@@ -139,7 +139,7 @@ class _Work:
         path = self.folder / name / RESULTS
         if path.is_file():
             progress.note(f"{name}: finished before, in {path.parent}")
-            return Result.from_dict(json.loads(path.read_text(encoding="utf-8")))
+            return Result.from_dict(read_kept(path))
         progress.note(f"{name}:")
         fields, network = self._ngram() if name == "ngram" else self._network(name)
         progress.note(f"{name}: measuring")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 from budgerigar.errors import UserError
 
@@ -13,3 +15,21 @@ def refuse_strangers(folder: Path, mark: str, what: str) -> None:
         raise UserError(
             f"{folder} exists already and holds no {what}. Choose another --out or remove it."
         )
+
+
+def read_kept(path: Path, mark: bool = False) -> dict[str, Any]:
+    """What an experiment wrote for going on later. `UserError` where that is damaged.
+
+    mark: the file is the one by which the folder is known.
+    """
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise UserError(
+            f"{path} is damaged, and nothing can go on from it. Remove "
+            f"{path.parent if mark else path}, and the same command does again what is missing; or "
+            "choose another --out."
+        )
+    return found

@@ -16,7 +16,7 @@ from rich.console import Console
 from budgerigar.errors import UserError
 from budgerigar.experiments.compare_page import draw, html_page, html_table, inline_svg, write_csv
 from budgerigar.experiments.compare_words import lined_up
-from budgerigar.experiments.folders import refuse_strangers
+from budgerigar.experiments.folders import read_kept, refuse_strangers
 from budgerigar.experiments.why.drawing import panel_text
 from budgerigar.experiments.why.frame import Lines
 from budgerigar.formats.atomic import write_text
@@ -129,7 +129,7 @@ def probe_folder(out: Path | None, name: str, settings: Mapping[str, Any]) -> Pa
     now = json.loads(json.dumps({"probe": name, **settings}))
     path = folder / MARK
     refuse_strangers(folder, MARK, "probe")
-    if path.is_file() and json.loads(path.read_text(encoding="utf-8")) != now:
+    if path.is_file() and read_kept(path, mark=True) != now:
         raise UserError(
             f"{folder} holds a probe with other settings; choose another --out or remove it."
         )
@@ -141,7 +141,7 @@ def probe_folder(out: Path | None, name: str, settings: Mapping[str, Any]) -> Pa
 def kept(folder: Path, name: str) -> Any:
     """What `keep` put aside; None if nothing."""
     path = folder / f"{name}.json"
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+    return read_kept(path) if path.is_file() else None
 
 
 def keep(folder: Path, name: str, value: Any) -> None:
