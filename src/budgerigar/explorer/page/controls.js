@@ -4,7 +4,8 @@ import { button, choice, h, headName, tick } from "./dom.js";
 import { chosen, siteOf } from "./sites.js";
 import { t } from "./i18n.js";
 
-function stepper(words, value, count, choose) {
+/** A number with buttons for the one before and the next; `.choose(to)` shows another. */
+export function stepper(words, value, count, choose) {
   const select = h("select", { "aria-label": words, onchange: () => choose(Number(select.value)) },
     ...Array.from({ length: count }, (_, at) => h("option", { value: at }, String(at))));
   select.value = value;

@@ -186,9 +186,9 @@ export class HeatMap {
     const reason = matrix.codes?.[at];
     const hidden = !reason && used.codes?.[at];
     const figure = reason ? matrix.reasons[reason] : hidden ? t("map.hidden") : number(used.values[at], this.digits);
-    const parts = [word(matrix.queries[query], { class: "word q" }), ` ${query} → `, word(matrix.keys[key], { class: "word k" }), ` ${key}: `,
+    const parts = [word(matrix.queries[query], { class: "word q" }), matrix.sumless ? " → " : ` ${query} → `, word(matrix.keys[key], { class: "word k" }), ` ${key}: `,
       h("strong", {}, figure)];
-    if (!matrix.signed) parts.push(" · ", h("span", { class: "soft" }, t("map.sum", { sum: number(rowSum(matrix, query), this.digits) })));
+    if (!matrix.signed && !matrix.sumless) parts.push(" · ", h("span", { class: "soft" }, t("map.sum", { sum: number(rowSum(matrix, query), this.digits) })));
     return parts;
   }
 
@@ -286,10 +286,10 @@ export class HeatMap {
     const rows = matrix.queries.slice(0, TWIN_ROWS).map((label, query) => {
       const { sum, strongest } = rowOf(matrix, query, 4);
       const cells = strongest.map(([key, value]) => h("span", { class: "pair" }, word(matrix.keys[key]), ` ${key} `, number(value, this.digits)));
-      return h("tr", {}, h("th", { scope: "row" }, `${query} `, word(label)),
-        h("td", {}, ...cells), matrix.signed ? null : h("td", { class: "number" }, number(sum, this.digits)));
+      return h("tr", {}, h("th", { scope: "row" }, matrix.sumless ? "" : `${query} `, word(label)),
+        h("td", {}, ...cells), matrix.signed || matrix.sumless ? null : h("td", { class: "number" }, number(sum, this.digits)));
     });
-    const head = [t("map.query"), t("map.strongest"), ...(matrix.signed ? [] : [t("map.rowsum")])];
+    const head = [matrix.rowTitle ?? t("map.query"), t("map.strongest"), ...(matrix.signed || matrix.sumless ? [] : [t("map.rowsum")])];
     return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": this.name },
       h("table", {}, h("caption", {}, this.name), h("thead", {}, h("tr", {}, ...head.map((words) => h("th", { scope: "col" }, words)))), h("tbody", {}, ...rows)));
   }

@@ -1,7 +1,8 @@
 // A matrix as it is shown: hidden first token, transposed, scaled. Pure functions, no drawing.
 //
 // A matrix = {queries, keys: labels; values: Float32Array (queries x keys); codes: Uint8Array or null (0
-// visible, else why not: reasons[code]); reasons: words; sums: exact sums of the rows, where known; queryAxis, keyAxis: words; signed; within}.
+// visible, else why not: reasons[code]); reasons: words; sums: exact sums of the rows, where known; queryAxis, keyAxis: words; signed; within;
+// sumless: the sum of a row means nothing; rowTitle: what rows are, for the table}.
 
 /** The code of cells that the reader hid, beside the model's own masks. */
 export const HIDDEN = 255;

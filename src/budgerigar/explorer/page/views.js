@@ -41,16 +41,26 @@
 // failure(error) in its place when asking fails: show() in dom.js does both.
 // Tests: tests/explorer/conftest.py gives models, page_server and tab; test_page_files.py checks the rules.
 
+import { backoffView } from "./view_backoff.js";
 import { blockView } from "./view_block.js";
+import { bornView } from "./view_born.js";
+import { compareView } from "./view_compare.js";
+import { gatesView } from "./view_gates.js";
 import { gridView } from "./view_grid.js";
 import { headView } from "./view_head.js";
 import { lensView } from "./view_lens.js";
 import { linksView } from "./view_links.js";
+import { maskView } from "./view_mask.js";
+import { offView } from "./view_off.js";
 import { positionsView } from "./view_positions.js";
+import { reachView } from "./view_reach.js";
+import { rolesView } from "./view_roles.js";
 import { sentenceView } from "./view_sentence.js";
 import { stepsView } from "./view_steps.js";
+import { translationView } from "./view_translation.js";
 
 /** Parts of the menu, in their order. */
-export const GROUPS = ["overview", "detail"];
+export const GROUPS = ["overview", "detail", "kind", "change"];
 
-export const VIEWS = [sentenceView, linksView, gridView, headView, stepsView, positionsView, blockView, lensView];
+export const VIEWS = [sentenceView, linksView, gridView, headView, stepsView, positionsView, blockView, lensView, translationView, maskView, gatesView, reachView, backoffView,
+  rolesView, offView, bornView, compareView];

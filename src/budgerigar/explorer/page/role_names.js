@@ -1,0 +1,18 @@
+// Roles of heads by name, in the language of the page.
+
+import { t } from "./i18n.js";
+
+const NAMES = { previous: "role.previous", next: "role.next", self: "role.self", first: "role.first", last: "role.last", duplicate: "role.duplicate", induction: "role.induction",
+  reference: "role.reference", reference_verb: "role.reference_verb", gap: "role.gap", subject: "role.subject", adjective: "role.adjective", bracket: "role.bracket",
+  code_bracket: "role.code_bracket", alignment: "role.alignment" };
+
+/** The short name of a role; `otherwise`: the library's, for one that the page does not know. */
+export function roleName(key, otherwise = key) {
+  return NAMES[key] ? t(NAMES[key]) : otherwise;
+}
+
+/** A badge's name: a role, or a habit (broad, confident). */
+export function badgeName(badge) {
+  const habits = { broad: t("role.broad"), confident: t("role.confident") };
+  return habits[badge] ?? roleName(badge);
+}

@@ -1,0 +1,191 @@
+// Two sentences, or one sentence in two models: what each head does otherwise in the second, as a map of
+// differences, and the link that is chosen in every head of both.
+
+import { button, h, headName, number, panel, show, word } from "./dom.js";
+import { HeatMap } from "./heatmap.js";
+import { TIRED, WIDE, equalWords, joined, linkTable } from "./pair.js";
+import { chosen, siteOf, siteParams } from "./sites.js";
+import { t } from "./i18n.js";
+
+const MOST = 24; // heads in the list
+
+function nameOf([first, second]) {
+  return first === second ? first : `${first} / ${second}`;
+}
+
+/** The second question as it is asked for: complete, or null. */
+function otherOf(app) {
+  const given = app.setting("other", null);
+  const pair = app.about.pair;
+  if (given && (pair ? given.source !== undefined : given.text !== undefined) && app.models.some(({ id }) => id === given.model)) return given;
+  return app.question.text === TIRED ? { model: app.question.model, text: WIDE } : null;
+}
+
+function form(app) {
+  const now = otherOf(app) ?? { ...app.question };
+  const models = app.models.filter(({ views, kind }) => views?.includes("compare") && /encoder-decoder/.test(kind) === Boolean(app.about.pair));
+  const select = h("select", { id: "other-model" }, ...models.map(({ id }) => h("option", { value: id }, id)));
+  select.value = now.model;
+  const field = (name, words, value) => h("div", { class: "field" }, h("label", { for: `other-${name}` }, words), Object.assign(h("textarea", { id: `other-${name}`, rows: 1, dir: "auto", spellcheck: "false",
+    onkeydown: (event) => {
+      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+      event.preventDefault();
+      ask();
+    } }), { value: value ?? "" }));
+  const fields = app.about.pair ? [field("source", t("compare.source"), now.source), field("target", t("ask.target"), typeof now.target === "string" ? now.target : "")] : [field("text", t("compare.text"), now.text ?? app.reading.text)];
+  const value = (name) => body.querySelector(`#other-${name}`).value;
+  const ask = () => app.set("other", app.about.pair ? { model: select.value, source: value("source"), target: value("target").trim() ? value("target") : null } : { model: select.value, text: value("text") });
+  const example = app.about.pair ? null : button(t("compare.example"), () => app.state.set({ question: { model: app.question.model, text: TIRED }, settings: { ...app.state.get().settings, other: { model: app.question.model, text: WIDE } } }));
+  const body = h("div", { class: "ask-other" }, h("div", { class: "field model" }, h("label", { for: "other-model" }, t("compare.model")), select), ...fields, button(t("compare.ask"), ask, { class: "primary" }), example);
+  if (!app.source.live) for (const part of body.querySelectorAll("select, textarea, button")) part.disabled = true;
+  return body;
+}
+
+class Compare {
+  constructor(app, other) {
+    Object.assign(this, { app, other });
+    this.map = new HeatMap({ name: "", onSelect: (row, column) => this.pick(row, column) });
+    this.heads = h("div");
+    this.note = h("div");
+    this.link = h("div");
+    this.maps = {};
+  }
+
+  async load() {
+    this.answer = await this.app.ask("compare", { other: this.other, ...siteParams(this.app), head: null, units: null });
+    Object.assign(this.maps, this.answer.maps);
+    this.ranked = [...this.answer.heads].sort((a, b) => b.moved - a.moved);
+  }
+
+  head() {
+    const { layer, head } = chosen(this.app);
+    return headName(layer, head);
+  }
+
+  /** The head of the selection; until one is chosen here, the one that moved most. */
+  shown() {
+    return this.app.setting("compare.chosen", false) ? this.answer.heads.find(({ name }) => name === this.head()) ?? this.ranked[0] : this.ranked[0];
+  }
+
+  choose({ layer, head }) {
+    const { selection, settings } = this.app.state.get();
+    this.app.state.set({ selection: { ...selection, layer, head }, settings: { ...settings, "compare.chosen": true } });
+  }
+
+  drawHeads() {
+    const now = this.shown().name;
+    const top = this.ranked[0].moved;
+    const had = this.heads.contains(document.activeElement) && document.activeElement.dataset.name;
+    this.heads.replaceChildren(h("div", { class: "moved", role: "group", "aria-label": t("compare.heads") }, ...this.ranked.slice(0, MOST).map((each) =>
+      button(h("span", {}, each.name), () => this.choose(each), { "data-name": each.name, "aria-pressed": String(each.name === now), "aria-label": `${each.name}, ${t("compare.moved", { value: number(each.moved, 3) })}`, title: t("compare.moved", { value: number(each.moved, 3) }) }))));
+    this.heads.querySelectorAll("button").forEach((each, at) => each.append(h("span", { class: "track", "aria-hidden": "true" }, h("span", { class: "fill", "--share": top ? this.ranked[at].moved / top : 0 })), h("span", { class: "soft" }, number(this.ranked[at].moved, 3))));
+    if (had) this.heads.querySelector(`[data-name="${had}"]`)?.focus();
+  }
+
+  async drawMap() {
+    const { answer, app } = this;
+    const head = this.shown();
+    const name = head.name;
+    this.drawn = name;
+    if (!this.maps[name]) Object.assign(this.maps, (await app.ask("compare", { other: this.other, ...siteParams(app), head: name, units: null })).maps);
+    if (this.drawn !== name) return;
+    this.map.name = t("compare.map", { head: name });
+    this.queries ??= answer.rows.map(nameOf);
+    this.keys ??= answer.columns.map(nameOf);
+    this.map.show({ queries: this.queries, keys: this.keys, values: this.maps[name].data, codes: answer.hidden.data.some(Boolean) ? answer.hidden.data : null, reasons: ["", t("compare.hidden")],
+      queryAxis: t("axis.query"), keyAxis: t("axis.key"), signed: true, within: 0 }, { range: "own" });
+    this.cursor(head);
+    this.explain();
+  }
+
+  /** Tokens of both in the same place: [in the first, in the second]. */
+  places(list, at) {
+    return [list.data[2 * at], list.data[2 * at + 1]];
+  }
+
+  pick(row, column) {
+    if (this.answer.units === "words") return this.map.setCursor(row, column);
+    return this.app.select({ query: this.places(this.answer.row_places, row)[0], key: this.places(this.answer.column_places, column)[0] });
+  }
+
+  at() {
+    const { query, key } = chosen(this.app);
+    const find = (list, count, place) => (place === null ? -1 : Array.from({ length: count }, (_, at) => at).findIndex((at) => list.data[2 * at] === place));
+    const [row, column] = [find(this.answer.row_places, this.answer.rows.length, query), find(this.answer.column_places, this.answer.columns.length, key)];
+    return row < 0 || column < 0 || this.answer.units === "words" ? null : [row, column];
+  }
+
+  cursor(head = this.shown()) {
+    const [row, column] = this.at() ?? head.largest;
+    this.map.setCursor(row, column);
+    this.drawLink(row, column);
+  }
+
+  /** The link under the cursor in every head of both. */
+  drawLink(row, column) {
+    const { answer, app, other } = this;
+    if (answer.units === "words") return this.link.replaceChildren(h("p", { class: "note" }, t("compare.words")));
+    const key = `${row} ${column}`;
+    if (this.linked === key) return undefined;
+    this.linked = key;
+    const [queries, keys] = [this.places(answer.row_places, row), this.places(answer.column_places, column)];
+    const ask = (at, question) => app.ask("links", { query: queries[at], key: keys[at], ...siteParams(app), untrained: false }, question);
+    return show(this.link, Promise.all([ask(0, app.question), ask(1, other)]), ([first, second]) => [
+      h("p", {}, word(nameOf(answer.rows[row]), { class: "word q" }), " → ", word(nameOf(answer.columns[column]), { class: "word k" })),
+      linkTable(app, joined(first, second), [t("compare.first"), t("compare.second")], t("compare.link"))], 8);
+  }
+
+  /** On a decoder: rows before the first difference are equal, and why. */
+  explain() {
+    const { answer } = this;
+    const differs = answer.rows.findIndex(([first, second]) => first !== second);
+    const site = siteOf(this.app);
+    if (this.other.model !== this.app.question.model || differs < 1) return this.note.replaceChildren();
+    const wide = answer.columns.length;
+    const values = this.maps[this.drawn].data.subarray(0, differs * wide);
+    const most = values.reduce((best, value) => Math.max(best, Math.abs(value)), 0);
+    if (site.causal) return this.note.replaceChildren(equalWords([{ difference: most }]));
+    return this.note.replaceChildren(h("p", { class: "note" }, t("compare.both", { most: number(most, 3), token: answer.rows[differs - 1][0] })));
+  }
+
+  update(changed) {
+    if (!changed.has("selection") && !changed.has("settings")) return;
+    if (this.shown().name !== this.drawn) {
+      this.drawHeads();
+      this.drawMap();
+    } else if (changed.has("selection")) this.cursor();
+  }
+}
+
+export const compareView = {
+  id: "compare",
+  titleKey: "view.compare",
+  leadKey: "view.compare.lead",
+  group: "change",
+  fits: (about) => about.views.includes("compare"),
+  async draw(root, app) {
+    const place = h("div", { class: "reserve" });
+    root.append(panel(t("compare.title"), t("compare.lead"), form(app)), panel(t("compare.result"), t("compare.result.lead"), place));
+    let view = null;
+    let asked = "";
+    const draw = async () => {
+      const other = otherOf(app);
+      asked = JSON.stringify(other);
+      view = null;
+      if (!other) return place.replaceChildren(h("p", { class: "note" }, t("compare.none")));
+      const fresh = new Compare(app, other);
+      await show(place, fresh.load(), () => {
+        view = fresh;
+        const alone = fresh.answer.alone.length ? h("p", { class: "soft" }, t("compare.alone", { heads: fresh.answer.alone.slice(0, 12).join(", ") })) : null;
+        return [h("h3", {}, t("compare.heads")), fresh.heads, alone, h("div", { class: "split" }, h("div", {}, fresh.map.element, fresh.note), h("div", { class: "beside" }, h("h3", {}, t("compare.every")), fresh.link))];
+      }, 10);
+      if (view) {
+        view.drawHeads();
+        await view.drawMap();
+      }
+      return undefined;
+    };
+    await draw();
+    return (changed) => (JSON.stringify(otherOf(app)) !== asked ? draw() : view?.update(changed));
+  },
+};

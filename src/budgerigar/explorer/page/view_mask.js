@@ -1,0 +1,83 @@
+// An encoder fills in: click a token to hide it and see what the model would put there; how well it tells every
+// token when that one is hidden; and the pair in which one word decides where "it" looks.
+
+import { encoderPanels } from "./filling.js";
+import { button, h, number, onDemand, panel, percent, show, table, word } from "./dom.js";
+import { scrolling } from "./meters.js";
+import { pairPanel } from "./pair.js";
+import { tokenStrip } from "./tokens.js";
+import { t } from "./i18n.js";
+
+const REPORTED = { top: 10 };
+const TOP = 5;
+const GUESSES = 3; // in the table
+
+let returning = null; // the token that was clicked: it has the focus again when the answer is drawn
+
+function whole(question) {
+  return Object.fromEntries(Object.entries(question).filter(([name]) => name !== "mask"));
+}
+
+/** Mask a token or show it again. */
+function toggle(app, at) {
+  const { mask = [] } = app.question;
+  const now = mask.includes(at) ? mask.filter((each) => each !== at) : [...mask, at].sort((a, b) => a - b);
+  returning = at;
+  app.look(now.length ? { ...app.question, mask: now } : whole(app.question));
+}
+
+/** nats per token from what was hidden in turn; NaN where nothing is asked (special tokens). */
+function natsOf(found, count) {
+  const nats = new Array(count).fill(NaN);
+  found.positions.data.forEach((at, i) => (nats[at] = found.nats.data[i]));
+  return nats;
+}
+
+function turnTable(labels, found) {
+  const k = found.top_ids.shape[1];
+  const guesses = (i) => h("span", {}, ...Array.from({ length: Math.min(GUESSES, k) }, (_, g) =>
+    h("span", { class: "pair" }, word(found.words[found.top_ids.data[i * k + g]]), " ", percent(found.top_p.data[i * k + g]))));
+  return onDemand(t("mask.turn.twin"), () => scrolling(t("mask.turn.twin"), table(t("mask.turn.twin"), [t("word.token"), t("mask.guesses"), "p", t("word.nats"), t("word.rank")],
+    Array.from(found.positions.data, (at, i) => [h("span", {}, `${at} `, word(labels[at])), guesses(i), percent(Math.exp(-found.nats.data[i])), number(found.nats.data[i], 2), String(found.rank.data[i])]), { numbersFrom: 2 })));
+}
+
+function strip(app, spelling, found) {
+  const tokens = { ...spelling, nats: found ? natsOf(found, spelling.labels.length) : undefined, top: found?.full_scale ?? 1 };
+  const made = tokenStrip(tokens, t("mask.strip"), (at) => toggle(app, at));
+  const masked = new Set(app.question.mask ?? []);
+  made.querySelectorAll("button").forEach((each, at) => {
+    each.setAttribute("aria-pressed", String(masked.has(at)));
+    each.classList.toggle("hidden-token", masked.has(at));
+    if (masked.has(at)) each.setAttribute("aria-label", `${each.title}, ${t("mask.is")}`);
+  });
+  return made;
+}
+
+export const maskView = {
+  id: "mask",
+  titleKey: "view.mask",
+  leadKey: "view.mask.lead",
+  group: "kind",
+  fits: (about) => about.views.includes("mask_out"),
+  async draw(root, app) {
+    if (!app.about.tokenizer.mask) {
+      root.append(panel(t("mask.title"), null, h("p", { class: "note" }, t("mask.cannot"))), pairPanel(app));
+      return () => {};
+    }
+    const masked = app.question.mask ?? [];
+    const place = h("div", { class: "reserve" });
+    const clear = masked.length ? button(t("mask.clear"), () => app.look(whole(app.question))) : null;
+    const look = masked.length ? button(t("mask.look"), () => { app.select({ query: masked[0] }); app.go("head"); }) : null;
+    root.append(panel(t("mask.title"), t("mask.lead"), place, masked.length ? h("div", { class: "controls" }, clear, look) : h("p", { class: "note" }, t("mask.click"))),
+      ...encoderPanels(app), pairPanel(app));
+    const asked = Promise.all([app.ask("read", REPORTED, whole(app.question)), app.ask("mask_out", { top: TOP })]);
+    await show(place, asked, ([reading, found]) => {
+      const spelling = reading.spellings.read;
+      return [strip(app, spelling, found), h("p", { class: "totals" }, t("mask.totals", { total: number(found.total, 2), count: found.positions.data.length, mean: number(found.total / Math.max(1, found.positions.data.length), 3) })),
+        turnTable(spelling.labels, found)];
+    }, 6);
+    if (returning !== null) place.querySelectorAll(".strip button")[returning]?.focus({ preventScroll: true });
+    returning = null;
+    return () => {};
+  },
+};

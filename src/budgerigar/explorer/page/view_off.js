@@ -1,0 +1,183 @@
+// Switch heads off and see what becomes of the next token, the loss, the translation; and what each head alone does.
+
+import { button, choice, h, headName, number, panel, percent, show, table, word } from "./dom.js";
+import { meter, scrolling } from "./meters.js";
+import { siteOf } from "./sites.js";
+import { t } from "./i18n.js";
+
+const TOP = 8;
+
+let returning = null; // the switch that was pressed: it has the focus again when the answer is drawn
+
+function without(question) {
+  return Object.fromEntries(Object.entries(question).filter(([name]) => !["off", "how", "of", "kind"].includes(name)));
+}
+
+/** The heads of this attention that the question switches off. */
+function offHere(app, site) {
+  const { off = [], of, kind } = app.question;
+  return (of ?? site.of) === site.of && (kind ?? site.kind) === site.kind ? off : [];
+}
+
+function howOf(app) {
+  return app.question.off?.length ? app.question.how ?? "zero" : app.setting("off.how", "mean");
+}
+
+function ask(app, site, off, how) {
+  const base = without(app.question);
+  app.look(off.length ? { ...base, off, how, of: site.of, kind: site.kind } : base);
+}
+
+/** Name of one head, or of a whole layer where the question says so. */
+function isOff(off, layer, head) {
+  return off.includes(headName(layer, head)) || off.includes(`L${layer}`);
+}
+
+function spread(off, site) {
+  return off.flatMap((name) => (/^L\d+$/.test(name) ? Array.from({ length: site.heads }, (_, head) => `${name}.H${head}`) : [name]));
+}
+
+function board(app, site, effects) {
+  const off = offHere(app, site);
+  const top = Math.max(1e-9, ...[...effects.values()].map(({ size }) => size));
+  const toggle = (name) => {
+    const now = spread(off, site);
+    returning = name;
+    ask(app, site, now.includes(name) ? now.filter((each) => each !== name) : [...now, name].sort(), howOf(app));
+  };
+  const one = (layer, head) => {
+    const name = headName(layer, head);
+    const effect = effects.get(name);
+    const words = effect ? `${name}, ${t("off.effect", { value: number(effect.size, 3) })}` : name;
+    return h("button", { type: "button", class: "switch", "data-name": name, "aria-pressed": String(isOff(off, layer, head)), "aria-label": t("off.switch", { head: words }), onclick: () => toggle(name) },
+      name, effect ? h("span", { class: "track", "aria-hidden": "true" }, h("span", { class: "fill", "--share": effect.size / top })) : null, effect ? h("span", { class: "soft" }, number(effect.size, 3)) : null);
+  };
+  return h("div", { class: "switchboard", role: "group", "aria-label": t("off.board") }, ...Array.from({ length: site.layers }, (_, layer) =>
+    h("div", { class: "switch-row" }, h("span", { class: "soft" }, t("grid.layer", { layer })), ...Array.from({ length: site.heads }, (_, head) => one(layer, head)))));
+}
+
+// -- what becomes of it -------------------------------------------------------------------------------
+
+function guesses(answer) {
+  const top = Math.max(...answer.guesses.flatMap(({ before, after }) => [before, after]));
+  const rows = answer.guesses.map(({ label, before, after }) => [word(label), meter(before, top), meter(after, top, { kind: "after" }), `${after >= before ? "+" : "−"}${percent(Math.abs(after - before))}`]);
+  return [h("h3", {}, t("off.next")), h("p", {}, t("off.moved", { share: percent(answer.moved) })),
+    scrolling(t("off.next"), table(t("off.next"), [t("word.token"), t("off.before"), t("off.after"), t("off.change")], rows), true)];
+}
+
+function result(answer) {
+  const parts = [];
+  const pair = (words, text) => h("div", {}, h("dt", {}, words), h("dd", {}, h("bdi", {}, text || "∅")));
+  if (answer.translation) {
+    parts.push(h("h3", {}, t("off.translation")), h("dl", { class: "sentences" }, pair(t("off.before"), answer.translation.before), pair(t("off.after"), answer.translation.after)));
+    if (answer.translation.before === answer.translation.after) parts.push(h("p", { class: "note" }, t("off.same")));
+  }
+  if (answer.loss) {
+    const { before, after, tokens } = answer.loss;
+    parts.push(h("dl", { class: "figures" }, h("div", {}, h("dt", {}, t("off.loss", { tokens })), h("dd", { class: "big" }, `${number(before, 3)} → ${number(after, 3)}`)),
+      h("div", {}, h("dt", {}, t("off.rise")), h("dd", { class: "big" }, `${after >= before ? "+" : "−"}${number(Math.abs(after - before), 3)}`))));
+  }
+  if (answer.guesses) parts.push(...guesses(answer));
+  if (!parts.length) parts.push(h("p", { class: "note" }, t("off.encoder")));
+  return parts;
+}
+
+function abilities(answer) {
+  const words = { share: (value) => percent(value), nats: (value) => t("token.nats", { nats: number(value, 3) }) };
+  return scrolling(t("off.abilities"), table(t("off.abilities.caption"), [t("off.ability"), t("off.before"), t("off.after"), t("off.texts")],
+    answer.abilities.map(({ name, unit, before, after, on }) => [name, words[unit](before), words[unit](after), h("span", { class: "soft" }, on)]), { numbersFrom: 1 }), true);
+}
+
+function resultPanel(app) {
+  const place = h("div", { class: "reserve" });
+  const more = h("div");
+  const measure = button(t("off.measure"), () => {
+    measure.hidden = true;
+    show(more, app.ask("off", { top: TOP, measure: true }), abilities, 5);
+  });
+  measure.disabled = !app.can("off", { top: TOP, measure: true });
+  show(place, app.ask("off", { top: TOP, measure: false }), result, 10);
+  return panel(t("off.result", { heads: app.question.off.join(", ") }), null, place, h("h3", {}, t("off.abilities")), h("p", { class: "soft" }, t("off.abilities.lead")), measure, more);
+}
+
+// -- every head by itself -------------------------------------------------------------------------------
+
+/** How much one head alone changes: nats per token where a text is scored, else words of the translation, else probability. */
+function effectOf(answer) {
+  if (answer.loss) return { size: Math.abs(answer.loss.after - answer.loss.before), signed: answer.loss.after - answer.loss.before, answer };
+  if (answer.translation) return { size: distance(answer.translation.before.split(" "), answer.translation.after.split(" ")), answer };
+  return { size: answer.moved ?? 0, answer };
+}
+
+/** Words that are to be put in, left out or changed (Levenshtein 1966). */
+function distance(first, second) {
+  let line = second.map((_, at) => at + 1);
+  first.forEach((left, row) => {
+    let corner = row;
+    let before = row + 1;
+    line = line.map((above, at) => {
+      const best = Math.min(above + 1, before + 1, corner + (left === second[at] ? 0 : 1));
+      corner = above;
+      before = best;
+      return best;
+    });
+  });
+  return line[line.length - 1];
+}
+
+function effectTable(app, site, effects) {
+  const rows = [...effects].sort((a, b) => b[1].size - a[1].size);
+  const top = Math.max(1e-9, ...rows.map(([, { size }]) => size));
+  const translated = rows.some(([, { answer }]) => answer.translation);
+  const open = (name) => button(name, () => ask(app, site, [name], howOf(app)), { class: "link", "aria-label": t("off.switch", { head: name }) });
+  return scrolling(t("off.every"), table(t("off.every.caption"), [t("word.head"), t(translated ? "off.words" : "off.rise"), ...(translated ? [t("off.after")] : [])],
+    rows.map(([name, { size, signed, answer }]) => [open(name), meter(signed ?? size, top, { signed: signed !== undefined, digits: translated ? 0 : 4 }), ...(translated ? [h("bdi", {}, answer.translation.after || "∅")] : [])]), { numbersFrom: 1 }), true);
+}
+
+function everyPanel(app, site, effects, redraw) {
+  const place = h("div", {}, effects.size ? effectTable(app, site, effects) : "");
+  const status = h("span", { class: "soft", role: "status" });
+  const how = howOf(app);
+  const all = Array.from({ length: site.layers * site.heads }, (_, at) => headName(Math.floor(at / site.heads), at % site.heads));
+  const run = async () => {
+    start.disabled = true;
+    for (const [at, name] of all.entries()) {
+      if (!place.isConnected) return;
+      status.textContent = t("off.trying", { at: at + 1, all: all.length });
+      const question = { ...without(app.question), off: [name], how, of: site.of, kind: site.kind };
+      effects.set(name, effectOf(await app.ask("off", { top: TOP, measure: false }, question)));
+    }
+    status.textContent = "";
+    start.disabled = false;
+    redraw();
+    place.replaceChildren(effectTable(app, site, effects));
+  };
+  const start = button(t("off.try", { count: all.length }), () => run().catch((error) => (status.textContent = error.message)));
+  start.disabled = !app.can("off", { top: TOP, measure: false }, { ...without(app.question), off: [all[0]], how, of: site.of, kind: site.kind });
+  return panel(t("off.every"), t("off.every.lead"), h("div", { class: "controls" }, start, status), place);
+}
+
+export const offView = {
+  id: "off",
+  titleKey: "view.off",
+  leadKey: "view.off.lead",
+  group: "change",
+  fits: (about) => about.views.includes("off"),
+  async draw(root, app) {
+    const site = siteOf(app);
+    const effects = new Map();
+    const place = h("div", {}, board(app, site, effects));
+    const how = choice(t("off.how"), [["mean", t("off.mean")], ["zero", t("off.zero")], ["resample", t("off.resample")]], howOf(app), (value) => {
+      if (app.question.off?.length) ask(app, site, app.question.off, value);
+      app.set("off.how", value);
+    });
+    const off = app.question.off ?? [];
+    const whole = off.length ? button(t("off.all.on"), () => ask(app, site, [], "mean")) : null;
+    root.append(panel(t("off.title"), t("off.lead"), how, place, h("div", { class: "controls" }, whole, h("p", { class: "soft" }, t("off.ways")))));
+    root.append(off.length ? resultPanel(app) : panel(t("off.none.title"), null, h("p", { class: "note" }, t("off.none"))));
+    if (app.about.kind !== "encoder") root.append(everyPanel(app, site, effects, () => place.replaceChildren(board(app, site, effects))));
+    if (returning) place.querySelector(`[data-name="${returning}"]`)?.focus({ preventScroll: true });
+    returning = null;
+    return () => {};
+  },
+};
