@@ -337,7 +337,7 @@ def test_whether_it_rests_on_the_heads(tokenizer: Any, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("before", "after", "word"),
     [
-        (Mean(0, 0, 40), Mean(90, 3, 40), "learnt"),
+        (Mean(0, 0, 40), Mean(90, 3, 40), "strong"),
         (Mean(10, 3, 40), Mean(30, 3, 40), "weak"),
         (Mean(10, 5, 40), Mean(20, 5, 40), "no gain that exceeds the noise"),
         (Mean(80, 1, 40), Mean(70, 1, 40), "no gain that exceeds the noise"),
@@ -398,7 +398,7 @@ def test_a_real_one(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.skip(str(error))
     result = why.run("in-context", 1, quiet=True, model="smollm2-135m-instruct")
     assert result.held, result.text()
-    assert result.numbers["called"]["words turned round"] != "learnt"
+    assert result.numbers["called"]["words turned round"] != "strong"
 
 
 # -- in full ---------------------------------------------------------------------------------------

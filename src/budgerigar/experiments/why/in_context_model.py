@@ -4,7 +4,8 @@ The real case of `in_context.py` (Brown et al. 2020; Olsson et al. 2022). Nothin
 lines "cat -> tac" is read once; at line k + 1 the model has seen k lines and is asked for the second
 word. An answer is right when each of its tokens is the likeliest. Maps with a rule (opposites,
 capitals, words turned round) show k *other* pairs; random maps of words show the same pair k times,
-so that looking back is enough. On random tokens, twice, nothing but looking back can help.
+so that looking back is enough. (The answers to a rule the weights may know; there the shots tell what
+is asked for.) On random tokens, twice, nothing but looking back can help.
 """
 
 from __future__ import annotations
@@ -191,7 +192,7 @@ def called(found: Shots) -> str:
     more = gain(found)
     if not more.mean > 2 * more.error:
         return "no gain that exceeds the noise"
-    return "weak" if found.accuracy[-1].mean < WEAK else "learnt"
+    return "weak" if found.accuracy[-1].mean < WEAK else "strong"
 
 
 def report(
@@ -205,7 +206,7 @@ def report(
         and best[0][1] >= THRESHOLD
         and repeats.second.mean < repeats.first.mean / 2
     )
-    weak = [name for name, shots_ in found.items() if called(shots_) != "learnt"]
+    weak = [name for name, shots_ in found.items() if called(shots_) != "strong"]
     return WhyResult(
         part="in-context",
         seed=seed,
@@ -272,7 +273,8 @@ def _shows(
     ]
     heads = ", ".join(f"{name} {score:.2f}" for name, score in best)
     return (
-        f"After {', '.join(map(str, shown))} shots, mean and standard error: {'; '.join(rows)}. On "
+        f"After {', '.join(map(str, shown))} shots, mean and standard error: {'; '.join(rows)}. (Of a "
+        "rule's pairs the weights may know the answers; the shots tell what is asked for.) On "
         f"{repeats.first.n} texts of random tokens, twice, the first copy costs {repeats.first} nats "
         f"per token, the second {repeats.second}. {repeats.heads} of {len(repeats.scores)} heads have "
         f"an induction score of {THRESHOLD} or more: they look at what followed the same token before; "
