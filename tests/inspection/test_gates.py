@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import warnings
@@ -26,7 +25,6 @@ from toy import (
 
 from budgerigar.errors import UserError
 from budgerigar.inspection.gates import LayerGates, has_gates, parse_unit
-from budgerigar.inspection.gates_page import gates_page
 from budgerigar.inspection.gates_text import gate_map, memory_lines, summary, unit_text
 from budgerigar.inspection.gates_units import best_properties, followers, properties
 from budgerigar.inspection.labels import spell
@@ -319,23 +317,3 @@ def test_characters_stand_upright_and_words_do_not() -> None:
     for text, turned in (("rib\ne", 0), (STORY, 90)):
         shown = [a for a in gates_figure(traced("lstm", text).gates(0)).axes if a.images]
         assert {label.get_rotation() for label in shown[-1].get_xticklabels()} == {turned}
-
-
-def test_the_page_holds_the_values() -> None:
-    gates = traced("lstm", "a <b> & c").gates(1)
-    page = gates_page([gates], (0, 4))
-    found = re.search(r'id="data">(.*?)</script>', page, re.DOTALL)
-    assert found
-    assert "<b>" not in page
-    data = json.loads(found[1])
-    assert data["start"] == [0, 4]
-    import base64
-
-    for part in data["layers"][0]["parts"]:
-        stored = np.frombuffer(base64.b64decode(part["values"]), np.uint8).reshape(9, 7)
-        raw = stored / 255 if part["gate"] else (stored - 127.0) / 127 * part["top"]
-        value = gates.values[gates.part(part["name"])]
-        np.testing.assert_allclose(
-            raw, np.clip(value, -part["top"], part["top"]), atol=part["top"] / 250
-        )
-    assert "http" not in page.replace("http-equiv", "")

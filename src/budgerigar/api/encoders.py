@@ -66,7 +66,10 @@ class EncoderModel(Model):
     ) -> Trace:
         """Every intermediate value of one pass over `text`; see `inspection.traces`."""
         read = self.encode(text) if isinstance(text, str) and text and self.frame[1] else text
-        return super().trace(read, target, prefix=prefix)
+        found = super().trace(read, target, prefix=prefix)
+        if isinstance(text, str):
+            found.asked = self, {"text": text}
+        return found
 
     def score(self, text: str, target: str | None = None) -> Score:
         """How well each token of `text` is told from all the others: hidden one at a time.

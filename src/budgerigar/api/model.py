@@ -322,7 +322,9 @@ class Model(Writes, HasHeads):
             target = target if isinstance(target, str | None) else checked_ids(target)
             return trace_pair(self, text, target, prefix)
         name = "" if self.folder is None else self.folder.name
-        return trace(self.network, self.tokenizer, text, start_id=self.start_id, name=name)
+        found = trace(self.network, self.tokenizer, text, start_id=self.start_id, name=name)
+        found.asked = self, {"text" if isinstance(text, str) else "ids": text}
+        return found
 
     def reach(self, text: str | None = None, **options: Any) -> Reach:
         """How far back the gradient of a prediction reaches on `text` [the validation text].

@@ -61,7 +61,7 @@ def show(model: Any, options: argparse.Namespace) -> None:
     gates = model.trace(options.text).gates(len(layers) - 1 if layer is None else layer)
     part = None if options.gate is None else gates.part(options.gate)
     if options.out:
-        print(_draw(gates, Path(options.out), part, unit))
+        print(_draw(gates, Path(options.out), part, unit, options.full))
     elif unit is not None:
         print(gates_text.unit_text(gates, unit))
     elif part is not None:
@@ -76,9 +76,9 @@ def show(model: Any, options: argparse.Namespace) -> None:
             )
 
 
-def _draw(gates: Any, out: Path, part: str | None, unit: int | None) -> Path:
+def _draw(gates: Any, out: Path, part: str | None, unit: int | None, full: bool) -> Path:
     if out.suffix.lower() == ".html":
-        return Path(gates.html(out, unit))
+        return Path(gates.html(out, part, unit, full=full))
     if out.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise UserError(f"{out}: a picture's name ends in .png, .svg, .pdf or .html")
     return Path(gates.heatmap(out, part, unit))

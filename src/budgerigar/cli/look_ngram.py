@@ -45,7 +45,7 @@ def show(model: Any, options: argparse.Namespace) -> None:
     if word is not None:
         print(found.step_text(word))
     if options.out:
-        print(_draw(found, Path(options.out), word))
+        print(_draw(found, Path(options.out), word, options.full))
     elif word is None:
         print(found)
         if not options.quiet:
@@ -61,9 +61,9 @@ def _word(typed: str, text: str) -> str | int:
     return int(typed) if is_number and typed not in text else typed
 
 
-def _draw(found: Any, out: Path, word: str | int | None) -> Path:
+def _draw(found: Any, out: Path, word: str | int | None, full: bool) -> Path:
     if out.suffix.lower() == ".html":
-        return Path(found.html(out, word))
+        return Path(found.html(out, word, full=full))
     if out.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise UserError(f"{out}: a picture's name ends in .png, .svg, .pdf or .html")
     return Path(found.heatmap(out, word))

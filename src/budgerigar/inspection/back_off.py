@@ -186,14 +186,14 @@ class BackOff:
     def _marked(self, word: Word | None) -> list[int]:
         return [] if word is None else [token.position for token in self.at(word)]
 
-    def html(self, path: str | Path, word: Word | None = None) -> Path:
-        """Write one offline page: the text, and for each token its table; those of `word` open."""
-        from budgerigar.formats.atomic import write_text
-        from budgerigar.inspection.back_off_html import page
+    def html(self, path: str | Path, word: Word | None = None, *, full: bool = False) -> Path:
+        """Write the page of `budgie explore` as one offline file; it begins with the table of `word`
+        (of several tokens: its first)."""
+        from budgerigar.inspection.export import write_page
 
-        target = Path(path)
-        write_text(target, page(self, self._marked(word)))
-        return target
+        chosen = {"query": self._marked(word)[0]} if word is not None else {}
+        state = {"view": "backoff", "selection": chosen}
+        return write_page(self.trace, path, full=full, state=state)
 
 
 def back_off(trace: Trace, tokenizer: Any) -> BackOff:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,6 +58,7 @@ class LayerGates:
     difference: float
     spelling: Spelling
     about: str = ""
+    trace: Trace | None = field(default=None, repr=False, compare=False)
 
     @property
     def name(self) -> str:
@@ -172,16 +173,30 @@ class LayerGates:
             return save(gates_plots.unit_figure(self, unit, svg), path)
         return save(gates_plots.gates_figure(self, None if part is None else [part], svg), path)
 
-    def html(self, path: str | Path, unit: int | None = None) -> Path:
-        """Write one offline HTML file of this layer; `unit` is shown first."""
-        from budgerigar.formats.atomic import write_text
-        from budgerigar.inspection.gates_page import gates_page
+    def html(
+        self,
+        path: str | Path,
+        part: str | None = None,
+        unit: int | None = None,
+        *,
+        full: bool = False,
+    ) -> Path:
+        """Write the page of `budgie explore` as one offline file; it begins with this layer's gates.
 
+        part: what is drawn of every unit [what a gate keeps]; unit: which one is shown in full [the one
+        with the longest memory].
+        """
+        from budgerigar.inspection.export import write_page
+
+        assert self.trace is not None, "gates_of knows the trace"
+        settings: dict[str, Any] = {"gates.layer": self.layer}
         if unit is not None:
             self.unit(unit)
-        target = Path(path)
-        write_text(target, gates_page([self], None if unit is None else (0, unit)))
-        return target
+            settings["unit"] = unit
+        if part is not None:
+            settings["part"] = self.part(part)
+        state = {"view": "gates", "settings": settings}
+        return write_page(self.trace, path, full=full, state=state)
 
 
 def persistence(values: np.ndarray) -> np.ndarray:
@@ -251,6 +266,7 @@ def gates_of(trace: Trace, layer: int = 0) -> LayerGates:
         difference=max(_difference(again[name], own[name]) for name in names),
         spelling=trace.spelling,
         about=trace.about,
+        trace=trace,
     )
 
 

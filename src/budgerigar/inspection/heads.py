@@ -211,9 +211,9 @@ class Head:
         return heatmap(self.matrix())
 
     def _repr_html_(self) -> str:
-        from budgerigar.inspection.html import frame
+        from budgerigar.inspection.export import frame, head_page
 
-        return frame([self.matrix()], self.trace.about)
+        return frame(head_page(self))
 
     def _step(self, tensor: Tensor) -> np.ndarray:
         return array(tensor[0, self.head])

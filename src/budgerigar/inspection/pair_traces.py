@@ -176,7 +176,7 @@ def trace_pair(
         else spell(tokenizer, targets),
         spell(reader, source_ids),
     )
-    return PairTrace(
+    found = PairTrace(
         seen,
         source_ids,
         targets,
@@ -187,6 +187,8 @@ def trace_pair(
         own=own,
         no_source=no_source,
     )
+    found.tokenizer, found.source_tokenizer = tokenizer, reader
+    return found
 
 
 def is_blanked(network: Any) -> bool:

@@ -78,6 +78,10 @@ class Trace:
         self.network, self.ids, self.spelling, self.logits = network, ids, spelling, logits
         self.name, self.start_added, self.sites = name, start_added, sites
         self.inputs = inputs or {}
+        self.tokenizer: Any = None
+        self.source_tokenizer: Any = None
+        self.asked: tuple[Any, dict[str, Any]] | None = None
+        """the model that was asked for this trace, and the question as the page has it, where known"""
         self._values = values
         self._version = _version(network)
         self._steps: OrderedDict[tuple[str, str, int], AttentionSteps] = OrderedDict()
@@ -284,21 +288,35 @@ class Trace:
             figure = plots.grid_figure(rows, self.about, svg)
         return plots.save(figure, path)
 
-    def html(self, path: str | Path, of: str | None = None, kind: str | None = None) -> Path:
-        """Write one offline HTML file: all heads (of every kind of attention, cross-attention first,
-        unless `of` or `kind` is given), the numbers under the pointer.
-        """
-        from budgerigar.formats.atomic import write_text
-        from budgerigar.inspection.html import page
+    def html(
+        self,
+        path: str | Path,
+        of: str | None = None,
+        kind: str | None = None,
+        *,
+        head: str | None = None,
+        full: bool = False,
+    ) -> Path:
+        """Write one offline HTML file: the page of `budgie explore` about this text.
 
-        sites = sorted(self.sites, key=lambda s: s.kind != "cross") or [self.site()]
-        if of is not None or kind is not None:
-            sites = [self.site(of, kind)]
-        heads = [h.matrix() for s in sites for h in self.heads(of=s.of, kind=s.kind)]
-        text = page(heads, self.about)
-        target = Path(path)
-        write_text(target, text)
-        return target
+        of, kind, head: the attention that is shown at first. full: every number as float32, not as
+        float16 and 16-bit fractions, and everything that a smaller file leaves out.
+        """
+        from budgerigar.inspection.export import head_state, write_page
+
+        state: dict[str, Any] | None = None
+        if head is not None:
+            state = head_state(self.attention(head, of, kind))
+        elif of is not None or kind is not None:
+            site = self.site(of, kind)
+            state = {"view": "grid", "selection": {"of": site.of, "kind": site.kind}}
+        return write_page(self, path, full=full, state=state)
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the text and every head over it."""
+        from budgerigar.inspection.export import frame, look_of, page_of
+
+        return frame(page_of(look_of(self), steps=False))
 
 
 def trace(
@@ -345,7 +363,9 @@ def trace(
     inputs = pass_inputs(network, ids, start_id)
     logits, values = run(network, inputs, record)
     sites = sites_of(network, inputs, values, spelling)
-    return Trace(network, ids, spelling, logits[0], values, sites, name, added, inputs)
+    found = Trace(network, ids, spelling, logits[0], values, sites, name, added, inputs)
+    found.tokenizer = tokenizer
+    return found
 
 
 def _ids(

@@ -230,7 +230,7 @@ def _heat_map(
         return ""
     if objective is not None:  # its first line is of the text itself
         texts = [plain_line(texts[-1])]
-    from budgerigar.inspection.html import frame
+    from budgerigar.inspection.export import frame, look_of, page_of
     from budgerigar.inspection.traces import trace
 
     usual = config["text"].get("end_id")
@@ -244,7 +244,7 @@ def _heat_map(
     found = trace(network, tokenizer, ids, start_id=start)
     return (
         "<h2>What its heads look at</h2>\n<p>A row is the token that looks, a column the token looked "
-        "at.</p>\n" + frame([head.matrix() for head in found.heads()], height=760)
+        "at.</p>\n" + frame(page_of(look_of(found), steps=False, state={"view": "grid"}))
     )
 
 

@@ -52,7 +52,7 @@ def alignment_map(
     samples = [e for e in entries if e["kind"] == "sample" and e.get("translations")]
     if network is None or not samples or not _attends(network.config):
         return ""
-    from budgerigar.inspection.html import frame
+    from budgerigar.inspection.export import frame, look_of, page_of
     from budgerigar.inspection.traces import trace
 
     reader = source_tokenizer or tokenizer
@@ -67,10 +67,11 @@ def alignment_map(
     if not written:
         return ""
     found = trace(network, tokenizer, written, source=read, source_tokenizer=reader)
-    heads = [head.matrix() for head in found.heads(of="decoder", kind="cross")]
+    state = {"view": "grid", "selection": {"of": "decoder", "kind": "cross"}}
+    html_page = page_of(look_of(found), steps=False, state=state)
     return (
         "<h2>What it looks at while it translates</h2>\n<p>A row is the token being written, a column "
-        f"a token of the source.</p>\n{frame(heads, height=620)}"
+        f"a token of the source.</p>\n{frame(html_page)}"
     )
 
 

@@ -60,6 +60,11 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         metavar="QUERY",
         help="one token in numbers: the steps of attention, an n-gram's back-off",
     )
+    add(
+        "--full",
+        action="store_true",
+        help="--out FILE.html: every number as float32, a larger file",
+    )
     add("--surprise", action="store_true", help="the text, each token coloured by its nats")
     add("--head-off", action="append", metavar="NAME", help="switch a head off (repeatable)")
     add("--roles", action="store_true", help="which head does what, on texts of its own; no TEXT")
@@ -119,6 +124,8 @@ def run(options: argparse.Namespace) -> None:
     if options.out and Path(options.out).exists():
         raise UserError(f"{options.out} exists already; choose another --out or remove it")
 
+    if options.full and not str(options.out or "").lower().endswith(".html"):
+        raise UserError("--full is about the numbers in an HTML file: give --out FILE.html too")
     if options.target is not None and options.prefix is not None:
         raise UserError("--target is a whole translation, --prefix a beginning: give one of them")
 
@@ -237,7 +244,9 @@ def _draw(trace: Any, options: argparse.Namespace, of: str | None, kind: str | N
     """Write the picture and return its path."""
     out = Path(options.out)
     if out.suffix.lower() == ".html":
-        return Path(trace.html(out, of, kind))
+        if not (options.head or options.kind or options.of):
+            of = kind = None  # the page from its start
+        return Path(trace.html(out, of, kind, head=options.head, full=options.full))
     if out.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise UserError(f"{out}: a picture's name ends in .png, .svg, .pdf or .html")
     return Path(trace.heatmap(out, head=options.head, layer=options.layer, of=of, kind=kind))

@@ -3,6 +3,7 @@
 import { button, choice, h, whole } from "./dom.js";
 import { LANGUAGES, currentLanguage, t } from "./i18n.js";
 import { chosen, siteOf, sitePicker, spelling } from "./sites.js";
+import { canonical } from "./source.js";
 import { tokenStrip } from "./tokens.js";
 import { GROUPS, VIEWS } from "./views.js";
 
@@ -52,7 +53,7 @@ export function questionForm(app, { onask, ontyped }) {
     ...fields, h("button", { type: "submit", class: "primary" }, t("ask.look")));
   if (!app.source.live) {
     for (const part of form.elements) part.disabled = true;
-    form.append(h("p", { class: "note" }, t("ask.recorded"), " ", t("needs.live")));
+    form.append(...[recordedChoice(app, onask), h("p", { class: "note" }, t("ask.recorded"), " ", t("needs.live"))].filter(Boolean));
   }
   return form;
 }
@@ -79,6 +80,23 @@ export function aboutLine(app) {
   return line;
 }
 
+/** Why a view is not offered: this model lacks it, or this file. */
+function whyNot({ about }, view) {
+  const live = { ...about, views: [...about.views, ...(about.unrecorded ?? [])] };
+  return t(view.fits(live) ? "needs.live" : "view.unfit");
+}
+
+/** Choose among the questions that a file has answers to; null where it is one. */
+function recordedChoice(app, onask) {
+  const { questions } = app.source;
+  if (questions.length < 2) return null;
+  const names = questions.map(({ model, text, source, checkpoint, off, blank }) =>
+    [model, checkpoint, ...(off ?? []), blank ? t("edit.blank") : null, text ?? source ?? ""].filter(Boolean).join(" · "));
+  const select = h("select", { id: "ask-recorded", onchange: () => onask(questions[select.value]) }, ...names.map((name, at) => h("option", { value: at }, name)));
+  select.value = questions.findIndex((each) => canonical(each) === canonical(app.question));
+  return h("div", { class: "field" }, h("label", { for: "ask-recorded" }, t("ask.choose")), select);
+}
+
 /** The menu; `.refresh(view id)` marks where we are. */
 export function menu(app) {
   const items = [];
@@ -88,7 +106,7 @@ export function menu(app) {
     if (!views.length) continue;
     const list = h("ul", {}, ...views.map((view) => {
       const fits = !app.about || view.fits(app.about);
-      const item = button(t(view.titleKey), () => app.go(view.id), { "data-view": view.id, disabled: !fits, title: fits ? null : t("view.unfit") });
+      const item = button(t(view.titleKey), () => app.go(view.id), { "data-view": view.id, disabled: !fits, title: fits ? null : whyNot(app, view) });
       items.push(item);
       return h("li", {}, item);
     }));

@@ -5,8 +5,9 @@ import { aboutLine, menu, questionForm, sentenceBar, switches } from "./frame.js
 import { helpDialog } from "./help.js";
 import { preferredLanguage, t, useLanguage } from "./i18n.js";
 import { listenForKeys } from "./keys.js";
-import { canonical, liveSource, recordedSource } from "./source.js";
-import { createStore, fromHash, toHash } from "./state.js";
+import { recordedSource } from "./recorded.js";
+import { canonical, liveSource } from "./source.js";
+import { START, createStore, fromHash, toHash } from "./state.js";
 import { VIEWS } from "./views.js";
 
 const EXAMPLES = { pair: "轩辕有一只虎皮鹦鹉。", text: "Xuanyuan had a budgerigar when he was young . It had green feathers ." };
@@ -241,8 +242,9 @@ class Page {
 
 async function start() {
   const recorded = document.getElementById("recorded");
-  const source = recorded ? recordedSource(JSON.parse(recorded.textContent)) : liveSource();
-  const store = createStore(fromHash(location.hash));
+  const given = recorded ? JSON.parse(recorded.textContent) : null;
+  const source = given ? recordedSource(given) : liveSource();
+  const store = createStore(given?.state && !location.hash ? { ...START, ...given.state, selection: { ...START.selection, ...given.state.selection } } : fromHash(location.hash));
   const app = new App(source, store);
   const page = new Page(app);
   page.paper();

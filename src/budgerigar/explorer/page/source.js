@@ -1,14 +1,15 @@
-// Where answers come from. Both sources have one interface:
+// Where answers come from: the server, or records (recorded.js). Both sources have one interface:
 //
 //   source.live               can it answer anything, or only what was recorded?
 //   source.models()           -> list of models with what they can
 //   source.ask(question, name, params)  -> the decoded payload of that view; AskError otherwise
 //   source.has(question, name, params)  -> false when it certainly cannot answer (a control is disabled)
+//   source.questions          of records: what they are about, the first one to begin with
 //
 // A question is plain JSON: {model, text} or {model, source, target}, and optionally checkpoint, off, how,
 // of, kind, blank, mask. Answers are kept, newest last, up to KEPT of them.
 
-import { fromBase64, unpack } from "./payload.js";
+import { unpack } from "./payload.js";
 
 const KEPT = 240;
 
@@ -73,23 +74,6 @@ export function liveSource() {
     ask(question, name, params = {}) {
       const key = canonical([question, name, params]);
       return memory.get(key, () => post(canonical({ question, name, params })));
-    },
-  };
-}
-
-/** Answers recorded in a file: {models, records: {key: base64}, question}. */
-export function recordedSource(recorded) {
-  const memory = new Memory(KEPT);
-  const has = (question, name, params = {}) => canonical([question, name, params]) in recorded.records;
-  return {
-    live: false,
-    question: recorded.question,
-    models: async () => recorded.models,
-    has,
-    async ask(question, name, params = {}) {
-      const key = canonical([question, name, params]);
-      if (!has(question, name, params)) throw new AskError("", 404, true);
-      return memory.get(key, async () => unpack(fromBase64(recorded.records[key])));
     },
   };
 }

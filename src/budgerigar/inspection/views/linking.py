@@ -47,7 +47,7 @@ def links(
     if of is None and kind is None and any(site.kind == "cross" for site in trace.sites):
         kind = "cross"
     site = trace.site(of, kind)
-    why = _no_copy(look) if untrained else ""
+    why = why_no_copy(look) if untrained else ""
     copy = look.untrained if untrained and not why else False
     found = rank(trace, query, key, of=site.of, kind=site.kind, untrained=copy)
     return {
@@ -61,7 +61,7 @@ def links(
     }
 
 
-def _no_copy(look: Look) -> str:
+def why_no_copy(look: Look) -> str:
     """Why an untrained copy is not made: "" for a model that is small enough."""
     weights = n_weights(bare(look.network))
     if weights <= LARGEST_COPY:

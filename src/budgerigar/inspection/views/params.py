@@ -22,9 +22,14 @@ class Param:
     words: str
     default: Any = _NEEDED
 
+    @property
+    def optional(self) -> bool:
+        """It has a default."""
+        return self.default is not _NEEDED
+
     def checked(self, view: str, name: str, value: Any) -> Any:
         """The value to use. `UserError` for a missing or wrong one."""
-        if value is None and self.default is not _NEEDED:
+        if value is None and self.optional:
             return self.default
         found = None if value is None else self.check(value)
         if found is None:
