@@ -149,4 +149,4 @@ def test_a_prefix_is_refused_and_an_idle_option_is_said(
             prefixes=[[2]],
         )  # fmt: skip
     translation_options({"search": "ctranslate2", "max_extra": 3})
-    assert "max_extra has no effect" in capsys.readouterr().err
+    assert "--max-extra has no effect" in capsys.readouterr().err

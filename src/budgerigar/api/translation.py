@@ -76,9 +76,9 @@ def translation_options(options: Mapping[str, Any]) -> TranslationOptions:
         )
     chosen = TranslationOptions(**options).validate()
     if options.get("alpha") is not None and chosen.length_penalty == "none":
-        note("note: alpha has no effect here: it is for a length penalty")
+        note("note: --alpha has no effect here: it is for a length penalty")
     if "max_extra" in options and chosen.like_ctranslate2:
-        note("note: max_extra has no effect here: with search ctranslate2 max_length alone limits")
+        note("note: --max-extra has no effect here: with --search ctranslate2 --max-length limits")
     return chosen
 
 
