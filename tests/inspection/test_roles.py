@@ -56,7 +56,14 @@ def test_it_appears_between_two_named_checkpoints(life: Born, roles: HeadRoles) 
     json.dumps(life.as_dict(), allow_nan=False)
 
 
-@pytest.mark.parametrize("how", ["mean", "zero", "resample"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        "mean",
+        pytest.param("zero", marks=pytest.mark.slow),
+        pytest.param("resample", marks=pytest.mark.slow),
+    ],
+)
 def test_switching_it_off_destroys_the_copy(copier: Copier, roles: HeadRoles, how: str) -> None:
     row = roles.role("induction")
     off = [row.names[n] for n in row.found]
@@ -69,8 +76,8 @@ def test_switching_it_off_destroys_the_copy(copier: Copier, roles: HeadRoles, ho
     )
     print(effect)
     change = effect.change("copy")
-    assert change.before.value > 0.9
-    assert change.after.value < 0.5
+    assert change.before.value > 0.9  # measured here: 0.99
+    assert change.after.value < 0.2  # 0.04 (mean, resample), 0.08 (zero)
     assert effect.change("copy", "nats").difference > 1.0
 
 
