@@ -89,6 +89,7 @@ def test_badges_and_json() -> None:
         np.array([0.8, 0.2]), np.array([0.1, 0.9]), np.array([0.0, NAN]),
     )  # fmt: skip
     assert site.badges() == {"L0.H0": ["broad"], "L0.H1": ["induction", "confident"]}
+    assert site.badges(keys=True)["L0.H1"] == ["induction", "confident"]
     roles = HeadRoles((site,))
     told = json.loads(json.dumps(roles.as_dict(), allow_nan=False))
     assert told["attention"][0]["heads"][1]["sink_rate"] is None

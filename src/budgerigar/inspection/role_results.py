@@ -131,12 +131,13 @@ class SiteRoles:
         known = ", ".join(row.role.key for row in self.rows)
         raise UserError(f"there is no role {key!r} of this attention; it has {known}")
 
-    def badges(self) -> dict[str, list[str]]:
-        """Head -> the names of its roles and habits, the strongest role first."""
+    def badges(self, keys: bool = False) -> dict[str, list[str]]:
+        """Head -> the names (or keys) of its roles and habits, the strongest role first."""
         carried: list[list[tuple[float, str]]] = [[] for _ in self.names]
         for row in self.rows:
             for n in row.found:
-                carried[n].append((-float(row.score[n]), row.role.name))
+                told = row.role.key if keys else row.role.name
+                carried[n].append((-float(row.score[n]), told))
         found = {}
         for n, name in enumerate(self.names):
             found[name] = [badge for _, badge in sorted(carried[n])]

@@ -8,6 +8,7 @@ import { stripes } from "./heatmap_paint.js";
 import { share } from "./matrix.js";
 import { chosen, siteOf, siteParams, spelling } from "./sites.js";
 import { t } from "./i18n.js";
+import { badgeName } from "./role_names.js";
 
 const SIZE = 96; // CSS pixels of a thumbnail
 
@@ -111,7 +112,7 @@ async function measureRoles(app, site, heads, place) {
     const found = sites.find(({ of, kind }) => of === site.of && kind === site.kind);
     found?.heads.forEach((name, at) => {
       const head = heads.find((each) => headName(each.layer, each.head) === name);
-      if (head) head.badges = found.badges[at];
+      if (head) head.badges = found.badges[at].map(badgeName);
     });
     arrange(app, site, heads, place);
   } catch (error) {

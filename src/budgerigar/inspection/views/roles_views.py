@@ -46,7 +46,8 @@ def question() -> Param:
 def roles(look: Look) -> dict[str, Any]:
     """The roles of every head, on texts of their own (the question's text plays no part).
 
-    {"sites": [{"of", "kind", "title", "heads": [N names], "badges": [[str] per head],
+    {"sites": [{"of", "kind", "title", "heads": [N names],
+      "badges": [[keys of roles, "broad", "confident"] per head],
       "entropy": f4 (N) (0 one key … 1 all alike), "confidence": f4 (N), "sink_rate": f4 (N),
       "roles": [ROLE]}]}
 
@@ -84,7 +85,7 @@ def _settings(look: Look) -> dict[str, Any]:
 
 
 def _site(site: SiteRoles) -> dict[str, Any]:
-    badges = site.badges()
+    badges = site.badges(keys=True)
     return {
         "of": site.of,
         "kind": site.kind,
