@@ -117,8 +117,11 @@ export function menu(app) {
       if (item.dataset.view === id) item.setAttribute("aria-current", "page");
       else item.removeAttribute("aria-current");
     }
+    const current = items.find((item) => item.dataset.view === id);
+    // on narrow screens the menu is one line that scrolls
+    if (current) nav.scrollLeft = current.offsetLeft - (nav.clientWidth - current.offsetWidth) / 2;
   };
-  nav.refresh(app.state.get().view);
+  requestAnimationFrame(() => nav.refresh(app.state.get().view));
   return nav;
 }
 
