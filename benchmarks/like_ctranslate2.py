@@ -72,8 +72,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         save_ctranslate2(loaded, Path(folder) / "model")
         rival = Rival(loaded, Path(folder) / "model", options.threads)
-        if options.reference and options.reference.exists():
-            targets = [loaded.tokenizer.encode(t) for t in _lines(options.reference)[: len(lines)]]
+        given = _lines(options.reference)[: len(lines)] if options.reference else []
+        if len(given) == len(lines):
+            targets = [loaded.tokenizer.encode(line) for line in given]
         else:
             targets = [list(ids) for ids, _, _ in ours(loaded, sources, 1)]
         worst = scores_differ(loaded, rival, sources, targets)
@@ -92,11 +93,14 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--test", type=Path, default=DATA / "test2016.en", help="lines to translate"
     )
-    parser.add_argument("--reference", type=Path, default=DATA / "test2016.de")
+    parser.add_argument("--reference", type=Path, help="their translations")
     parser.add_argument("--lines", type=int, default=200)
     parser.add_argument("--beams", type=int, nargs="+", default=[1, 4])
     parser.add_argument("--threads", type=int, default=1)
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.test == DATA / "test2016.en" and options.reference is None:
+        options.reference = DATA / "test2016.de"
+    return options
 
 
 def _lines(path: Path) -> list[str]:
