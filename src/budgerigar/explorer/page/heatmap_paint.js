@@ -103,6 +103,7 @@ function numbers(context, shown, view, colours, top, scale) {
       const at = row * shown.wide + column;
       if (shown.codes && shown.codes[at]) continue;
       const value = shown.values[at];
+      if (shown.signed && Math.abs(value) < 0.005) continue; // no difference needs no number
       const part = shown.signed ? (value / top + 1) / 2 : share(value, top, scale);
       context.fillStyle = inkOn(colours[Math.round(255 * Math.min(1, Math.max(0, part)))]);
       const words = value.toFixed(2).replace(/^(-?)0\./, "$1.").replace("-", "−");

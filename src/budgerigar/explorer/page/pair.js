@@ -47,12 +47,14 @@ export function pairPanel(app) {
   const place = h("div", { class: "reserve" });
   const questions = [TIRED, WIDE].map((text) => ({ ...model, text }));
   const asked = Promise.all(questions.map((question) => app.ask("links", { query: "it", key: "animal", of, kind, untrained: false }, question)));
+  const found = {};
   show(place, asked, ([first, second]) => {
     const rows = joined(first, second);
+    Object.assign(found, { layer: rows[0].layer, head: rows[0].head, query: first.query_positions[0], key: first.key_positions[0] });
     return [linkTable(app, rows, [t("pair.tired"), t("pair.wide")], t("pair.caption")), site.causal ? equalWords(rows) : null];
   }, 10);
-  const compare = () => app.state.set({ view: "compare", question: questions[0], settings: { ...app.state.get().settings, other: questions[1] },
-    selection: { ...app.state.get().selection, query: null, key: null } });
+  const compare = () => app.state.set({ view: "compare", question: questions[0], settings: { ...app.state.get().settings, other: questions[1], "compare.chosen": true },
+    selection: { ...app.state.get().selection, ...found } });
   const ends = [[TIRED, "tired"], [WIDE, "wide"]].map(([text, end]) => {
     const at = text.lastIndexOf(end);
     return h("li", {}, text.slice(0, at), word(end, { class: "word v" }), text.slice(at + end.length));

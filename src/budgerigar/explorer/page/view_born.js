@@ -101,7 +101,7 @@ function births(answer) {
   if (!answer.births.length) return h("p", { class: "note" }, t("born.none"));
   const words = (birth) => [birth.head, roleName(birth.role), birth.before === null ? t("born.first") : t("born.between", { before: stepOf(birth.before), at: stepOf(birth.at) }),
     birth.score_before === null ? "–" : number(birth.score_before, 3), number(birth.score_at, 3)];
-  return scrolling(t("born.births"), table(t("born.births"), [t("word.head"), t("roles.role"), t("born.when"), t("born.score.before"), t("born.score.at")], answer.births.map(words), { numbersFrom: 3 }), true);
+  return scrolling(t("born.births"), table(t("born.births"), [t("word.head"), t("roles.role"), t("born.when"), t("born.score.before"), t("born.score.at")], answer.births.map(words), { numbersFrom: 3, hidden: true }), true);
 }
 
 function abilityCharts(answer, steps) {
@@ -149,7 +149,7 @@ export const bornView = {
       return () => {};
     }
     const moments = new Moments(app, names);
-    const place = h("div");
+    const place = h("div", { class: "stacked" });
     const run = () => {
       start.hidden = true;
       show(place, app.ask("born", { most: MOST }), (answer) => grown(app, answer, moments), 14);

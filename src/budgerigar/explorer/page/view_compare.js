@@ -10,7 +10,7 @@ import { t } from "./i18n.js";
 const MOST = 24; // heads in the list
 
 function nameOf([first, second]) {
-  return first === second ? first : `${first} / ${second}`;
+  return first === second ? first : `${first}/${second}`;
 }
 
 /** The second question as it is asked for: complete, or null. */
@@ -26,7 +26,7 @@ function form(app) {
   const models = app.models.filter(({ views, kind }) => views?.includes("compare") && /encoder-decoder/.test(kind) === Boolean(app.about.pair));
   const select = h("select", { id: "other-model" }, ...models.map(({ id }) => h("option", { value: id }, id)));
   select.value = now.model;
-  const field = (name, words, value) => h("div", { class: "field" }, h("label", { for: `other-${name}` }, words), Object.assign(h("textarea", { id: `other-${name}`, rows: 1, dir: "auto", spellcheck: "false",
+  const field = (name, words, value) => h("div", { class: "field" }, h("label", { for: `other-${name}` }, words), Object.assign(h("textarea", { id: `other-${name}`, rows: 2, dir: "auto", spellcheck: "false",
     onkeydown: (event) => {
       if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
       event.preventDefault();
@@ -164,7 +164,7 @@ export const compareView = {
   group: "change",
   fits: (about) => about.views.includes("compare"),
   async draw(root, app) {
-    const place = h("div", { class: "reserve" });
+    const place = h("div", { class: "reserve stacked" });
     root.append(panel(t("compare.title"), t("compare.lead"), form(app)), panel(t("compare.result"), t("compare.result.lead"), place));
     let view = null;
     let asked = "";
@@ -177,7 +177,7 @@ export const compareView = {
       await show(place, fresh.load(), () => {
         view = fresh;
         const alone = fresh.answer.alone.length ? h("p", { class: "soft" }, t("compare.alone", { heads: fresh.answer.alone.slice(0, 12).join(", ") })) : null;
-        return [h("h3", {}, t("compare.heads")), fresh.heads, alone, h("div", { class: "split" }, h("div", {}, fresh.map.element, fresh.note), h("div", { class: "beside" }, h("h3", {}, t("compare.every")), fresh.link))];
+        return [h("h3", {}, t("compare.heads")), fresh.heads, alone, fresh.map.element, fresh.note, h("h3", {}, t("compare.every")), fresh.link];
       }, 10);
       if (view) {
         view.drawHeads();

@@ -65,14 +65,16 @@ export const maskView = {
       return () => {};
     }
     const masked = app.question.mask ?? [];
-    const place = h("div", { class: "reserve" });
+    const place = h("div", { class: "mask-place" });
+    const fills = h("div", { class: "view-body bare" });
     const clear = masked.length ? button(t("mask.clear"), () => app.look(whole(app.question))) : null;
     const look = masked.length ? button(t("mask.look"), () => { app.select({ query: masked[0] }); app.go("head"); }) : null;
     root.append(panel(t("mask.title"), t("mask.lead"), place, masked.length ? h("div", { class: "controls" }, clear, look) : h("p", { class: "note" }, t("mask.click"))),
-      ...encoderPanels(app), pairPanel(app));
+      fills, pairPanel(app));
     const asked = Promise.all([app.ask("read", REPORTED, whole(app.question)), app.ask("mask_out", { top: TOP })]);
     await show(place, asked, ([reading, found]) => {
       const spelling = reading.spellings.read;
+      fills.replaceChildren(...encoderPanels(app, spelling));
       return [strip(app, spelling, found), h("p", { class: "totals" }, t("mask.totals", { total: number(found.total, 2), count: found.positions.data.length, mean: number(found.total / Math.max(1, found.positions.data.length), 3) })),
         turnTable(spelling.labels, found)];
     }, 6);

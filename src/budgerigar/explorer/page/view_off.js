@@ -15,11 +15,17 @@ function without(question) {
 
 /** The heads of this attention that the question switches off. */
 function offHere(app, site) {
-  const { off = [], of, kind } = app.question;
-  return (of ?? site.of) === site.of && (kind ?? site.kind) === site.kind ? off : [];
+  const { off, of, kind } = app.question;
+  return (of ?? site.of) === site.of && (kind ?? site.kind) === site.kind ? off ?? [] : [];
+}
+
+/** How heads can be switched off here: a mean needs a text to be taken from, which only a decoder writes itself. */
+function waysOf(app) {
+  return app.about.kind === "decoder" ? ["mean", "zero", "resample"] : ["zero"];
 }
 
 function howOf(app) {
+  if (waysOf(app).length === 1) return "zero";
   return app.question.off?.length ? app.question.how ?? "zero" : app.setting("off.how", "mean");
 }
 
@@ -62,7 +68,7 @@ function guesses(answer) {
   const top = Math.max(...answer.guesses.flatMap(({ before, after }) => [before, after]));
   const rows = answer.guesses.map(({ label, before, after }) => [word(label), meter(before, top), meter(after, top, { kind: "after" }), `${after >= before ? "+" : "−"}${percent(Math.abs(after - before))}`]);
   return [h("h3", {}, t("off.next")), h("p", {}, t("off.moved", { share: percent(answer.moved) })),
-    scrolling(t("off.next"), table(t("off.next"), [t("word.token"), t("off.before"), t("off.after"), t("off.change")], rows), true)];
+    scrolling(t("off.next"), table(t("off.next"), [t("word.token"), t("off.before"), t("off.after"), t("off.change")], rows, { hidden: true }), true)];
 }
 
 function result(answer) {
@@ -89,7 +95,7 @@ function abilities(answer) {
 }
 
 function resultPanel(app) {
-  const place = h("div", { class: "reserve" });
+  const place = h("div", { class: "reserve stacked" });
   const more = h("div");
   const measure = button(t("off.measure"), () => {
     measure.hidden = true;
@@ -167,13 +173,15 @@ export const offView = {
     const site = siteOf(app);
     const effects = new Map();
     const place = h("div", {}, board(app, site, effects));
-    const how = choice(t("off.how"), [["mean", t("off.mean")], ["zero", t("off.zero")], ["resample", t("off.resample")]], howOf(app), (value) => {
+    const words = { mean: t("off.mean"), zero: t("off.zero"), resample: t("off.resample") };
+    const ways = waysOf(app);
+    const how = choice(t("off.how"), ways.map((way) => [way, words[way]]), howOf(app), (value) => {
       if (app.question.off?.length) ask(app, site, app.question.off, value);
       app.set("off.how", value);
     });
     const off = app.question.off ?? [];
     const whole = off.length ? button(t("off.all.on"), () => ask(app, site, [], "mean")) : null;
-    root.append(panel(t("off.title"), t("off.lead"), how, place, h("div", { class: "controls" }, whole, h("p", { class: "soft" }, t("off.ways")))));
+    root.append(panel(t("off.title"), t("off.lead"), how, place, h("div", { class: "controls" }, whole, h("p", { class: "soft" }, t(ways.length > 1 ? "off.ways" : "off.zero.only")))));
     root.append(off.length ? resultPanel(app) : panel(t("off.none.title"), null, h("p", { class: "note" }, t("off.none"))));
     if (app.about.kind !== "encoder") root.append(everyPanel(app, site, effects, () => place.replaceChildren(board(app, site, effects))));
     if (returning) place.querySelector(`[data-name="${returning}"]`)?.focus({ preventScroll: true });

@@ -15,6 +15,11 @@ function place(name) {
   return { layer: Number(layer), head: Number(head) };
 }
 
+/** Tokens back (−) or ahead (+). */
+function distance(back) {
+  return back > 0 ? `−${back}` : back < 0 ? `+${-back}` : "0";
+}
+
 function headButton(app, site, at) {
   const name = site.heads[at];
   return button(name, () => app.state.set({ view: "head", selection: { ...app.state.get().selection, of: site.of, kind: site.kind, ...place(name), query: null, key: null } }), { class: "link" });
@@ -28,14 +33,14 @@ function verdict(app, site, role) {
 }
 
 function row(app, site, role) {
-  const title = h("th", { scope: "row" }, roleName(role.role, role.name), h("div", { class: "soft" }, role.what));
+  const title = h("th", { scope: "row" }, roleName(role.role, role.name), h("div", { class: "soft", lang: "en" }, role.what));
   if (role.reason !== null) return h("tr", {}, title, h("td", { colspan: 7 }, ...verdict(app, site, role)));
   const at = role.found[0] ?? role.best;
   const cell = (value) => h("td", { class: "number" }, figure(value));
   if (at === null || at === undefined) return h("tr", {}, title, h("td", { colspan: 7 }, ...verdict(app, site, role)));
   const offset = known(role.offset, at);
   return h("tr", {}, title, h("td", {}, ...verdict(app, site, role)), h("td", { class: "number" }, meter(known(role.score, at), 1)), h("td", { class: "number" }, String(role.rows.data[at])),
-    cell(known(role.precision, at)), cell(known(role.recall, at)), cell(role.best_untrained), h("td", { class: "number" }, offset === null ? "–" : `${number(offset, 3)} (${role.offset_at.data[at] > 0 ? "−" : "+"}${Math.abs(role.offset_at.data[at])})`));
+    cell(known(role.precision, at)), cell(known(role.recall, at)), cell(role.best_untrained), h("td", { class: "number" }, offset === null ? "–" : `${number(offset, 3)} (${distance(role.offset_at.data[at])})`));
 }
 
 /** Each head with its badges and habits. */

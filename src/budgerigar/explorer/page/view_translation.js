@@ -99,14 +99,22 @@ class Translation {
 
   follow() {
     const { query, key } = chosen(this.app);
-    const { keys, values, queries } = this.matrix;
+    const { keys, values } = this.matrix;
     const row = query ?? 0;
     const wide = keys.length;
     const best = Array.from(values.subarray(row * wide, (row + 1) * wide)).reduce((best, value, at, all) => (value > all[best] ? at : best), 0);
     this.map.setCursor(row, key ?? best);
     if (!this.cross()) return;
-    this.weavePlace.replaceChildren(weave({ sources: keys, targets: queries, weight: (target, source) => values[target * wide + source], chosen: { target: query ?? (key === null ? row : null), source: key },
-      pick: ({ target = null, source = null }) => this.app.select({ query: target, key: source }), names: { sources: t("side.source"), targets: t("side.predicted") } }), this.wordTwin());
+    this.drawWeave(query ?? (key === null ? row : null), key);
+  }
+
+  /** Word by word: tokens of a word, and bytes of a character, are one. */
+  drawWeave(query, key) {
+    const { source_words: sources, target_words: targets, weights, target_of: targetOf, source_of: sourceOf } = this.alignment;
+    const word = (list, at) => (at === null || list.data[at] < 0 ? null : list.data[at]);
+    const first = (list, at) => (at === null ? null : list.data.indexOf(at));
+    this.weavePlace.replaceChildren(weave({ sources, targets, weight: (target, source) => weights.data[target * weights.shape[1] + source], chosen: { target: word(targetOf, query), source: word(sourceOf, key) },
+      pick: ({ target = null, source = null }) => this.app.select({ query: first(targetOf, target), key: first(sourceOf, source) }), names: { sources: t("side.source"), targets: t("side.predicted") } }), this.wordTwin());
   }
 
   wordTwin() {
@@ -121,11 +129,10 @@ class Translation {
 
   drawCoverage() {
     const { alignment } = this;
-    const labels = spelling(this.app, "source").labels;
-    const values = Array.from(alignment.coverage.data);
+    const values = Array.from(alignment.word_coverage.data);
     const top = Math.max(1, ...values);
-    this.coverage.replaceChildren(scrolling(t("translation.coverage"), table(t("translation.coverage.caption"), [t("side.source"), t("translation.coverage")],
-      labels.map((label, at) => [h("span", {}, `${at} `, word(label, { class: "word k" })), meter(values[at], top)])), true));
+    this.coverage.replaceChildren(h("ol", { class: "covered", "aria-label": t("translation.coverage.caption") },
+      ...alignment.source_words.map((label, at) => h("li", {}, word(label, { class: "word k" }), meter(values[at], top)))));
   }
 
   update(changed) {
