@@ -200,6 +200,7 @@ class Page {
     const site = this.siteName();
     if (changed.has("view") || changed.has("theme") || (changed.has("selection") && site !== this.site)) {
       if (site !== this.site) this.frame();
+      else this.sentence?.refresh();
       this.site = site;
       return this.drawView();
     }
