@@ -41,25 +41,27 @@ function waterfall(answer, single) {
     h("tbody", {}, ...rows), h("tfoot", {}, last(t("dla.total"), answer.total, "whole"), last(t(answer.against === null ? "dla.logit" : "dla.logits"), answer.logit, "whole"))));
 }
 
-function picker(words, choices, value, choose) {
-  const select = h("select", { "aria-label": words, onchange: () => choose(select.value === "" ? null : Number(select.value)) }, ...choices.map(([id, label]) => h("option", { value: id ?? "" }, label)));
+function picker(words, choices, value, choose, can) {
+  const select = h("select", { "aria-label": words, onchange: () => choose(select.value === "" ? null : Number(select.value)) },
+    ...choices.map(([id, label]) => h("option", { value: id ?? "", disabled: id !== value && !can(id) }, label)));
   select.value = value ?? "";
   return h("label", { class: "picker" }, h("span", { class: "soft", "aria-hidden": "true" }, words), select);
 }
 
-/** The panel's content. choose({token, against}) asks anew; single, setSingle: bars of heads alone. */
-export function attributionNodes(answer, { wish, choose, single, setSingle }) {
+/** The panel's content. choose({token, against}) asks anew where can(it); single, setSingle: bars of heads alone. */
+export function attributionNodes(answer, { wish, choose, can, single, setSingle }) {
   const ids = Array.from(answer.likeliest.ids.data);
   const name = (id, at) => [id, `${answer.words[id]}  ${percent(answer.likeliest.p.data[at])}`];
   const tokens = ids.map(name);
   if (!ids.includes(answer.token)) tokens.push([answer.token, answer.words[answer.token]]);
-  const controls = h("div", { class: "controls" }, picker(t("dla.of"), tokens, answer.token, (token) => choose({ ...wish, token })),
-    picker(t("dla.against"), [[null, t("dla.nothing")], ...ids.map(name).filter(([id]) => id !== answer.token)], answer.against, (against) => choose({ ...wish, against })),
+  const controls = h("div", { class: "controls" }, picker(t("dla.of"), tokens, answer.token, (token) => choose({ ...wish, token }), (token) => can({ ...wish, token })),
+    picker(t("dla.against"), [[null, t("dla.nothing")], ...ids.map(name).filter(([id]) => id !== answer.token)], answer.against, (against) => choose({ ...wish, against }), (against) => can({ ...wish, against })),
     tick(t("dla.single"), single, setSingle));
   const asked = h("p", { class: "asked" }, t(answer.predicts === "next" ? "dla.after" : "dla.at"), " ", word(answer.label, { class: "word q" }), ` (${answer.position}): `, word(answer.words[answer.token], { class: "word v" }),
     answer.against === null ? "" : h("span", {}, " − ", word(answer.words[answer.against], { class: "word k" })), ` = ${number(answer.logit, 4)}`);
   const check = h("p", { class: "facts" }, h("span", { class: "check" }, t("dla.check", { total: number(answer.total, 5), logit: number(answer.logit, 5), difference: number(answer.difference, 2) })),
     answer.frozen.length ? h("span", {}, t("dla.frozen", { what: answer.frozen.map((each) => (each === "final norm" ? t("dla.finalnorm") : each)).join(", ") })) : null,
     answer.cap === null ? null : h("span", {}, t("dla.cap", { factor: number(answer.cap, 4) })));
-  return [controls, asked, check, waterfall(answer, single)];
+  const fixed = ids.every((token) => token === answer.token || !can({ ...wish, token })) ? h("p", { class: "note" }, t("dla.others"), " ", t("needs.live")) : "";
+  return [controls, fixed, asked, check, waterfall(answer, single)];
 }

@@ -1,5 +1,5 @@
 // The keys of the four steps as a table: a row per key, a column per step; every number is a cell that says how it
-// came about. One tab stop; arrows move among cells, Enter chooses the key.
+// came about. One tab stop; arrows move among cells, with Shift inside a strip; Enter chooses the key.
 
 import { h, number, onDemand, shorten, table, whole, word } from "./dom.js";
 import { cellFormula, mixed, projected, turnedNumber, weightedNumber } from "./steps_formulas.js";
@@ -70,7 +70,8 @@ class Keys {
     const heading = { k: "k", v: "v", weighted: "w v" }[kind];
     const first = Array.from(rowIn(source, key).slice(0, 4), (value) => number(value, 2)).join(", ");
     return h("td", { class: "cell strip-cell", "data-stage": stage, "data-row": row, "data-key": key, "data-column": kind, tabindex: -1, role: "gridcell",
-      "aria-label": `${heading} ${labels[key]}: ${first}, …`, onfocus: () => this.tell(formula(0), false) }, strip.element);
+      "aria-label": `${heading} ${labels[key]}: ${first}, …`, onfocus: () => this.tell(formula(strip.at ?? 0), false), onblur: () => strip.point(null),
+      onkeydown: (event) => event.shiftKey && strip.key(event) }, strip.element);
   }
 
   figure(column, key, row) {

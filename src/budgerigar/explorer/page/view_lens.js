@@ -166,6 +166,7 @@ class Lens {
     this.logitAt = position;
     const params = { position, ...this.wish, head: null, kind: "self" };
     const options = { wish: this.wish, single: this.single,
+      can: (wish) => app.can("attribution", { ...params, ...wish }),
       choose: (wish) => {
         this.wish = wish.token === wish.against ? { ...wish, against: null } : wish;
         this.loadLogit(position);

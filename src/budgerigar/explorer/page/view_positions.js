@@ -101,8 +101,10 @@ class Positions {
 
   fillControls({ by, most }) {
     if (this.controls.firstChild) return;
-    const steps = STEPS.filter((step) => step <= most);
-    if (most < STEPS[STEPS.length - 1] && !steps.includes(most)) steps.push(most);
+    const asked = JSON.parse(this.slideShown);
+    const steps = STEPS.filter((step) => step <= most && this.app.can("positions", { ...asked, by: step }));
+    if (most < STEPS[STEPS.length - 1] && !steps.includes(most) && this.app.can("positions", { ...asked, by: most })) steps.push(most);
+    if (!steps.length) return void this.controls.replaceChildren(h("p", { class: "note" }, `${t("slide.by")} ${whole(by)}. ${t("slide.others")} ${t("needs.live")}`));
     const at = steps.indexOf(by) >= 0 ? steps.indexOf(by) : steps.length - 1;
     this.controls.replaceChildren(slider(t("slide.by"), { min: 0, max: steps.length - 1, step: 1, value: at, show: (place) => whole(steps[place]) }, (place) => {
       this.by = steps[place];
@@ -122,12 +124,14 @@ class Positions {
   }
 
   shuffleNodes(answer) {
+    const asked = JSON.parse(this.shuffleShown);
+    const can = (part) => this.app.can("positions", { ...asked, ...part });
     const again = button(t("shuffle.again"), () => {
       this.seed += 1;
       this.app.set("shuffle", this.seed);
       this.loadShuffle();
-    });
-    const blind = answer.can_be_blind ? tick(t("shuffle.blind"), this.blind, (on) => {
+    }, { disabled: !can({ seed: this.seed + 1 }) });
+    const blind = answer.can_be_blind && can({ blind: !this.blind }) ? tick(t("shuffle.blind"), this.blind, (on) => {
       this.blind = on;
       this.app.set("blind", on);
       this.loadShuffle();
@@ -136,7 +140,7 @@ class Positions {
     const most = Math.max(answer.largest, 1e-9);
     const rows = Array.from(answer.order.data, (from, place) => h("tr", {}, h("th", { scope: "row" }, String(place)), h("td", {}, word(answer.labels[place])), h("td", { class: "number" }, String(from)),
       h("td", { class: "wide" }, h("span", { class: "track", "aria-hidden": "true" }, h("span", { class: "fill", "--share": answer.same ? 0 : answer.apart.data[place] / most }))), h("td", { class: "number strong" }, number(answer.apart.data[place], 3))));
-    return [h("div", { class: "controls" }, again, blind), h("p", { class: "reordered" }, ...answer.labels.map((label) => word(label))),
+    return [h("div", { class: "controls" }, again, blind, again.disabled ? h("span", { class: "note" }, t("needs.live")) : null), h("p", { class: "reordered" }, ...answer.labels.map((label) => word(label))),
       h("p", { class: answer.same ? "outcome holds" : "outcome breaks" }, t(why, { largest: number(answer.largest, 2) })),
       h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": t("shuffle.title") }, h("table", { class: "shuffle ranking" }, h("caption", {}, t(answer.of === "encoder" ? "shuffle.caption.encoder" : "shuffle.caption")),
         h("thead", {}, h("tr", {}, ...[["shuffle.place", false], ["word.token", false], ["shuffle.from", true]].map(([words, right]) => h("th", { scope: "col", class: right ? "number" : null }, t(words))), h("td", {}), h("th", { scope: "col", class: "number" }, t("shuffle.apart")))), h("tbody", {}, ...rows)))];
