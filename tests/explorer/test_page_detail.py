@@ -148,7 +148,10 @@ def test_step_by_step_by_keyboard(tab: Visit) -> None:
     cell(tab, "weight", 0).focus()
     press("ArrowDown")
     press("ArrowLeft")
-    assert "k" in tab.page.evaluate("document.activeElement.dataset.column")
+    assert tab.page.evaluate("document.activeElement.dataset.column") == "masked"
+    cell(tab, "k", 1).focus()
+    press("Shift+ArrowRight")
+    assert ", number 1" in tab.text(".formula-title")
     press("Enter")
     assert tab.page.locator(".keys tr.chosen").get_attribute("data-at") == "1"
     assert tab.page.locator(".stickybar .token.key").get_attribute("data-at") == "1"
