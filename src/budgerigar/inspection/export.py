@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from budgerigar.errors import UserError
 from budgerigar.formats.atomic import PARTIAL, write_text
 from budgerigar.inspection.inlining import json_block, page_folder, page_text, whole_page
-from budgerigar.inspection.records import DEFAULTS, SMALL, Params, Recorded, record
+from budgerigar.inspection.records import DEFAULTS, SMALL, Params, Recorded, model_id, record
 from budgerigar.inspection.views import Look, can
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def page_of(
     the attention over it.
     """
     given = [looks] if isinstance(looks, Look) else list(looks)
-    limit = SMALL // len(given)
+    limit = (SMALL - len(whole_page("", {}))) / len(given)
     return _page(given, [record(look, full, steps=steps, limit=limit) for look in given], state)
 
 
@@ -84,8 +84,7 @@ def look_of(trace: Trace) -> Look:
         UserError: the trace does not know its tokenizer (it is an untrained copy's).
     """
     model, question = trace.asked or (_Stand.of(trace), _question(trace))
-    look = Look(model, {"model": "", **question})
-    look.question["model"] = look.name
+    look = Look(model, question)
     look.__dict__["trace"] = trace  # made already
     return look
 
@@ -138,15 +137,14 @@ def _page(looks: Sequence[Look], found: Sequence[Recorded], state: Any) -> str:
 
 def _recorded(looks: Sequence[Look], blocks: Sequence[Any], state: Any) -> dict[str, Any]:
     """What `recorded.js` reads."""
-    models = {look.question["model"]: _model(look) for look in looks}
+    models = {model_id(look): _model(look) for look in looks}
     value = {"models": list(models.values()), "defaults": DEFAULTS, "looks": list(blocks)}
     return value if state is None else {**value, "state": dict(state)}
 
 
 def _model(look: Look) -> dict[str, Any]:
     """As `GET /api/models` has it; its name without the folders above it."""
-    name = look.question["model"]
-    return {"id": name, "name": look.name, "kind": look.kind, "views": can(look.model)}
+    return {"id": model_id(look), "name": look.name, "kind": look.kind, "views": can(look.model)}
 
 
 # -- a site ----------------------------------------------------------------------------------------

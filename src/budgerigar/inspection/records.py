@@ -39,8 +39,8 @@ from budgerigar.inspection.views.linking import why_no_copy
 from budgerigar.inspection.views.payload import Kind
 from budgerigar.progress import track
 
-SMALL = 3_350_000
-"""bytes of records beyond which nothing is added that a file can do without"""
+SMALL = 3_900_000
+"""bytes of a file beyond which nothing is added that it can do without"""
 MOST_STEPS = 32_000_000
 """numbers of all heads' steps; beyond it a small file holds their weights alone"""
 _SAME = 1e-3  # relative difference above which a head was switched off or replaced
@@ -86,6 +86,11 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 """view -> parameter -> its value where it is not given; the page leaves the same ones out"""
 
 
+def model_id(look: Look) -> str:
+    """How the question names its model; where it does not, the model's own name."""
+    return str(look.question.get("model") or look.name)
+
+
 def stored(payload: bytes) -> str:
     """A payload as text: deflated (zlib), then base64."""
     return base64.b64encode(zlib.compress(payload, 6)).decode("ascii")
@@ -105,7 +110,7 @@ def record(
     heads: Sequence[Head] | None = None,
     steps: bool = True,
     extra: Sequence[tuple[str, Params]] = (),
-    limit: int = SMALL,
+    limit: float = SMALL,
 ) -> Recorded:
     """Everything that a file can show of `look`.
 
@@ -114,7 +119,7 @@ def record(
     extra: further (view, parameters) to record, such as ("roles", {}); a `UserError` of theirs is
     raised. limit: bytes beyond which extras are left out.
     """
-    found = Recorded(dict(look.question))
+    found = Recorded({**look.question, "model": model_id(look)})
     recorder = _Recorder(look, found, full)
     for name, params in [("about", {}), ("read", {}), *extra]:
         recorder.ask(name, params, strict=True)
@@ -126,6 +131,8 @@ def record(
         return found
     for name, params in _others(look):
         recorder.ask(name, params)
+    if look.kind == "encoder" and "mask_out" not in found.views:
+        found.views.append("mask_out")  # the page says why nothing can be filled in
     for cost, group in recorder.extras():
         if full or found.n_bytes + cost <= limit:
             group()
@@ -136,7 +143,7 @@ def _others(look: Look) -> Iterator[tuple[str, Params]]:
     """What is asked beside attention: of the last position, and of each layer."""
     trace, views = look.trace, can(look.model)
     last = len(trace.ids) - 1
-    for name, params in {"lens": {}, "reach": {}, "back_off": {"top": 8}}.items():
+    for name, params in {"lens": {}, "reach": {}, "back_off": {"top": 8}, "mask_out": {}}.items():
         if name in views:
             yield name, params
     if "alignment" in views:
@@ -261,7 +268,7 @@ class _Recorder:
         for site in trace.sites:
             yield _TEXT * self._cells(site), partial(self._untrained, site)
         if "positions" in views:
-            decoding = [s for s in trace.sites if s.of == "decoder"]
+            decoding = [s for s in trace.sites if s.of == "decoder" or not self.look.pair]
             slid = [_slide(h) for s in decoding for h in trace.heads(of=s.of, kind=s.kind)]
             yield 30 * len(slid) * len(trace.ids), partial(self._all, "positions", slid)
         if "attribution" in views:
@@ -303,7 +310,7 @@ class _Recorder:
             return
         heads = self.look.untrained.heads(of=site.of, kind=site.kind)
         weights = np.stack([head.weights for head in heads])
-        kept = Stored(weights, "f4") if self.full else Stored(weights, "u1", 0.0, _top(weights))
+        kept = Stored(weights, "f4") if self.full else Stored(weights, "u2", 0.0, _top(weights))
         self.found.keep("untrained", _site(site), {"weights": kept})
 
     def _all(self, name: str, asked: Sequence[Params]) -> None:

@@ -57,7 +57,6 @@ function reduced(value, query) {
     if (value[first] === null) continue;
     found[first] = inner ? { ...value[first], [inner]: rowOf(value[first][inner], query) } : rowOf(value[first], query);
   }
-  if (found.sink) found.sink = { ...found.sink, weight: found.sink.weight.data[0] };
   return found;
 }
 
@@ -135,13 +134,14 @@ async function steps(params, get) {
 
 // -- links ---------------------------------------------------------------------------------------------
 
-/** The mean weight of all other visible pairs that are as far apart, and how many there are. */
+/** The mean weight of all other pairs that are as far apart and as visible, and how many there are. */
 function sameDistance({ weights, mask, rows, columns }, query, key) {
+  const hidden = mask.data[query * columns + key] > 0;
   let total = 0;
   let count = 0;
   for (let i = Math.max(0, query - key); i < rows && key + i - query < columns; i++) {
     const at = i * columns + key + i - query;
-    if (i === query || mask.data[at]) continue;
+    if (i === query || mask.data[at] > 0 !== hidden) continue;
     total += weights.data[at];
     count += 1;
   }
