@@ -92,7 +92,7 @@ class Chart {
     const wide = this.place.clientWidth;
     if (!wide) return;
     const [low, high] = this.bounds();
-    const roof = 10;
+    const roof = this.yTitle ? 26 : 10;
     const longest = Math.max(1, ...(this.labels ?? []).map((label) => Math.min(LABEL, [...label].length)));
     const floor = this.high - (this.labels && longest > 2 ? 34 + longest * 7.4 : 40);
     const left = 50;
@@ -105,7 +105,7 @@ class Chart {
     const picture = svg("svg", { class: "lines-svg", width: wide, height: this.high, role: "img", "aria-label": this.name, "font-size": FONT }, ...rows,
       ...(this.labels ? this.tokenTicks(wide, floor) : this.numberTicks(wide, floor)),
       ...this.series.flatMap((one) => this.drawn(one)), this.line,
-      svg("text", { class: "lines-title", x: left, y: this.high - 4 }, `→ ${this.xTitle}${this.yTitle ? ` · ↑ ${this.yTitle}` : ""}`));
+      svg("text", { class: "lines-title", x: left, y: this.high - 4 }, `→ ${this.xTitle}`), this.yTitle ? svg("text", { class: "lines-title", x: 2, y: 12 }, `↑ ${this.yTitle}`) : null);
     picture.addEventListener("pointermove", (event) => this.move(this.nearest(event)));
     picture.addEventListener("pointerleave", () => this.move(this.marked ?? null));
     if (this.onpick) picture.addEventListener("click", (event) => this.onpick(this.nearest(event)));

@@ -122,7 +122,9 @@ class Page {
     this.menu = menu(app);
     this.nav.replaceChildren(this.menu);
     this.sentence = sentenceBar(app);
+    const had = this.bar.contains(document.activeElement); // another kind of attention was chosen by keyboard
     this.bar.replaceChildren(this.sentence);
+    if (had) this.bar.querySelector("input:checked")?.focus({ preventScroll: true });
     this.toggleBar();
   }
 

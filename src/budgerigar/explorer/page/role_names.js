@@ -11,6 +11,15 @@ export function roleName(key, otherwise = key) {
   return NAMES[key] ? t(NAMES[key]) : otherwise;
 }
 
+const WHATS = { previous: "what.previous", next: "what.next", self: "what.self", first: "what.first", last: "what.last", duplicate: "what.duplicate", induction: "what.induction",
+  reference: "what.reference", reference_verb: "what.reference_verb", gap: "what.gap", subject: "what.subject", adjective: "what.adjective", bracket: "what.bracket",
+  code_bracket: "what.bracket", alignment: "what.alignment" };
+
+/** The row that is asked, and what is right for it; `otherwise`: the library's words. */
+export function roleWhat(key, otherwise) {
+  return WHATS[key] ? t(WHATS[key]) : otherwise;
+}
+
 /** A badge's name: a role, or a habit (broad, confident). */
 export function badgeName(badge) {
   const habits = { broad: t("role.broad"), confident: t("role.confident") };

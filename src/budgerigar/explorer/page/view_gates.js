@@ -84,7 +84,7 @@ class Gates {
     ].filter(Boolean));
     return [
       panel(t("gates.map", { cell: answer.title }), t(answer.gates.length ? "gates.map.lead" : "gates.map.none"), this.choices, this.map.element, this.facts),
-      panel(t("gates.one"), t("gates.one.lead"), this.unitPlace),
+      panel(t("gates.one"), t(answer.gates.length ? "gates.one.lead" : "gates.one.none"), this.unitPlace),
       panel(t("gates.long"), t(`gates.long.${answer.cell}`), this.lengths)];
   }
 

@@ -3,7 +3,7 @@
 
 import { button, h, number, onDemand, panel, percent, show, table } from "./dom.js";
 import { meter, scrolling } from "./meters.js";
-import { badgeName, roleName } from "./role_names.js";
+import { badgeName, roleName, roleWhat } from "./role_names.js";
 import { siteTitle } from "./sites.js";
 import { t } from "./i18n.js";
 
@@ -33,7 +33,7 @@ function verdict(app, site, role) {
 }
 
 function row(app, site, role) {
-  const title = h("th", { scope: "row" }, roleName(role.role, role.name), h("div", { class: "soft", lang: "en" }, role.what));
+  const title = h("th", { scope: "row" }, roleName(role.role, role.name), h("div", { class: "soft" }, roleWhat(role.role, role.what)));
   if (role.reason !== null) return h("tr", {}, title, h("td", { colspan: 7 }, ...verdict(app, site, role)));
   const at = role.found[0] ?? role.best;
   const cell = (value) => h("td", { class: "number" }, figure(value));

@@ -5,7 +5,7 @@ import { headBar, mapControls, mapOptions } from "./controls.js";
 import { button, choice, h, headName, number, onDemand, panel, show, table, word } from "./dom.js";
 import { HeatMap } from "./heatmap.js";
 import { meter, scrolling } from "./meters.js";
-import { axes, chosen, matrixOf, siteOf, siteParams, siteTitle, spelling } from "./sites.js";
+import { axes, chosen, matrixOf, reasons, siteOf, siteParams, siteTitle, spelling } from "./sites.js";
 import { t } from "./i18n.js";
 import { weave } from "./weave.js";
 
@@ -93,8 +93,10 @@ class Translation {
   alignedMatrix(answer) {
     const words = axes(this.site());
     const labels = [spelling(this.app, "predicted").labels, spelling(this.app, "source").labels];
-    this.facts.replaceChildren(h("p", { class: "facts" }, h("span", {}, t("translation.shown", { head: answer.head }))));
-    return { queries: labels[0], keys: labels[1], values: answer.tokens.data, codes: null, reasons: [], within: 0, queryAxis: words.rows, keyAxis: words.columns, signed: false, same: false };
+    this.facts.replaceChildren(h("p", { class: "facts" }, h("span", {}, t("translation.shown", { head: answer.head })), answer.blank ? h("span", {}, t("mask.source")) : null));
+    const why = reasons(this.app);
+    const codes = answer.blank ? new Uint8Array(answer.tokens.data.length).fill(Math.max(1, why.indexOf(t("mask.source")))) : null;
+    return { queries: labels[0], keys: labels[1], values: answer.tokens.data, codes, reasons: why, within: 0, queryAxis: words.rows, keyAxis: words.columns, signed: false, same: false };
   }
 
   follow() {
