@@ -25,21 +25,27 @@ def explore(
     browser: bool = True,
     say: Callable[[str], object] = print,
     debug: bool = False,
+    tours: Sequence[str | Path] = (),
 ) -> None:
-    """Serve the page about `runs` (none: the demo's models) until Ctrl-C. `say` gets its address."""
+    """Serve the page about `runs` (none: the demo's models) until Ctrl-C. `say` gets its address.
+
+    tours: files of own tours (`tour.parse_tour`); the page then begins with the first.
+    """
+    from budgerigar.explorer.lessons import tours as checked
     from budgerigar.explorer.server import address, bind, make_server
     from budgerigar.explorer.sessions import Sessions
 
+    checked(tours)
     listening = bind(host, port)  # first, for it fails sooner than models are loaded
     with listening:
         sessions = Sessions(load_models(runs, device, threads))
-        shown = address(host, listening)
+        shown = address(host, listening) + ("#view=lesson" if tours else "")
         say(shown)
         progress.note(f"The page shows {', '.join(sessions.names)}. Ctrl-C ends it.")
         if browser and has_desktop(os.environ):
             _open(shown)
         try:
-            make_server(sessions, listening, debug=debug).run(sockets=[listening])
+            make_server(sessions, listening, debug=debug, own_tours=tours).run([listening])
         except KeyboardInterrupt:
             pass  # how it is meant to end
         finally:

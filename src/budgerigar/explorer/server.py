@@ -2,6 +2,7 @@
 
     GET /, /NAME     the page's files
     GET /api/models  what can be asked about, a payload (see `inspection.views.payload`)
+    GET /api/tours   the lesson and the reader's own tours, JSON (see `lessons.tours`)
     POST /api/ask    {"question", "name", "params"} -> the payload of that view
 
 An error is {"error": words} with a status: 422 what the user can mend (`UserError`), 4xx a request
@@ -19,7 +20,8 @@ import json
 import logging
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import uvicorn
 from starlette.requests import Request
@@ -31,6 +33,7 @@ from budgerigar.errors import UserError
 from budgerigar.explorer.asking import RefusedError, read_asked
 from budgerigar.explorer.files import page_file
 from budgerigar.explorer.guard import HEADERS, check, our_hosts, short
+from budgerigar.explorer.lessons import tours
 from budgerigar.explorer.sessions import BusyError, Sessions
 from budgerigar.inspection.views.payload import pack
 
@@ -50,8 +53,10 @@ class Explorer:
         port: int,
         say: Callable[[str], None] = progress.note,
         debug: bool = False,
+        own_tours: Sequence[str | Path] = (),
     ) -> None:
         self.sessions, self.hosts, self.say, self.debug = sessions, our_hosts(port), say, debug
+        self.own_tours = own_tours
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request: checked, answered, and its refusal said."""
@@ -84,6 +89,9 @@ class Explorer:
         _need(method, "GET", "HEAD")
         if path == "/api/models":
             return Response(pack({"models": self.sessions.models()}), media_type=PAYLOAD)
+        if path == "/api/tours":  # read each time: who writes one reloads the page
+            found_tours = await asyncio.to_thread(tours, self.own_tours)
+            return Response(json.dumps({"tours": found_tours}), media_type="application/json")
         if path == "/favicon.ico":  # browsers ask for it by themselves
             return Response(status_code=204)
         found = page_file(path)
@@ -176,9 +184,10 @@ def make_server(
     listening: socket.socket,
     say: Callable[[str], None] = progress.note,
     debug: bool = False,
+    own_tours: Sequence[str | Path] = (),
 ) -> uvicorn.Server:
     """A server for one listening socket; `.run(sockets=[listening])` serves until it is stopped."""
-    app = Explorer(sessions, listening.getsockname()[1], say, debug)
+    app = Explorer(sessions, listening.getsockname()[1], say, debug, own_tours)
     log = logging.getLogger("uvicorn.error")
     log.handlers, log.propagate = [_Remarks(say)], False
     config = uvicorn.Config(

@@ -16,6 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from budgerigar.errors import UserError
+from budgerigar.explorer.lessons import Whys
 from budgerigar.explorer.memory import held_bytes
 from budgerigar.inspection.views import Look, ask, can, look_at
 from budgerigar.inspection.views.look import kind_of
@@ -109,6 +110,7 @@ class Sessions:
         self.looks: Kept[Look] = Kept(kept_bytes)
         self.checkpoints: Kept[Model] = Kept(KEPT_CHECKPOINT_BYTES)
         self._shown = {name: Shown(name, model) for name, model in models.items()}
+        self._whys = Whys()
 
     @property
     def names(self) -> list[str]:
@@ -133,12 +135,14 @@ class Sessions:
     def submit(
         self, question: Mapping[str, Any], name: str, params: Mapping[str, Any]
     ) -> Future[bytes]:
-        """The payload to come of the view `name` with `params`.
+        """The payload to come of the view `name` with `params`; "why" is an experiment and no view.
 
         Raises:
             UserError: there is no such model; whatever else is wrong comes out of the future.
             BusyError: MOST_WAITING questions wait for it.
         """
+        if name == "why":
+            return self._whys.submit(params)
         shown = self._named(question)
         return shown.submit(self._answer, shown, question, name, params)
 
@@ -180,6 +184,7 @@ class Sessions:
 
     def close(self) -> None:
         """Answer no more; what is being computed comes to its end."""
+        self._whys.close()
         for shown in self._shown.values():
             shown.thread.shutdown(wait=False, cancel_futures=True)
 

@@ -3,11 +3,14 @@ same as everywhere.
 
 `apple`: "the dear black apple". Attention gathers what the words say about the apple; only the
 feed-forward can combine it: dear AND black is a computer, dear or black alone decides nothing.
+
+`it`: "Xuanyuan has a budgerigar ; it has green feathers ." One head of width 8 asks, from *it*, for
+an animal that was spoken of; the four steps of attention in numbers that fit on a page.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -155,3 +158,89 @@ def worked_steps(model: Worked, sentence: str) -> WorkedSteps:
 def is_undecided(features: Sequence[float], tolerance: float = 1e-6) -> bool:
     """Whether fruit and tech (the last two features) say the same."""
     return abs(features[-2] - features[-1]) <= tolerance
+
+
+# -- it --------------------------------------------------------------------------------------------
+
+IT_WORDS = ("Xuanyuan", "has", "budgerigar", "green", "it")
+"""The key of "it" stands for itself and for the rest of the sentence (a ; feathers .)."""
+IT_FEATURES = ("animal", "thing", "person", "action", "colour", "one", "named", "anything")
+"""what the 8 numbers of a key and of a value mean"""
+IT_QUERY = (3.0, 2.0, 0.5, -1.0, 0.5, 1.0, 1.0, 0.25)
+"""what "it" asks for: how much each of the features counts"""
+IT_KEYS: dict[str, tuple[float, ...]] = {
+    "Xuanyuan": (0.0, 0.0, 1.0, 0.0, 0.0, 0.45, 0.0, 1.0),
+    "has": (0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.09, 1.0),
+    "budgerigar": (1.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.55, 1.0),
+    "green": (0.0, 0.0, 0.0, 0.0, 0.6, 0.0, 0.25, 1.0),
+    "it": (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0),
+}
+"""word -> what it offers; query . key: 1.2, -0.66, 6.8, 0.8 and 0.25"""
+
+
+def it(scores: Mapping[str, float] | None = None, divided: bool = True) -> Worked:
+    """The model of "it": one layer, one head of width 8, no feed-forward, every token sees all.
+
+    scores: word -> raw score (query . key) where it is not to be IT_KEYS' own; its key then offers as
+    much more or less of "anything". divided: by sqrt(8), as attention is.
+
+    Raises:
+        UserError: a score of a word that the model does not have.
+    """
+    if unknown := set(scores or ()) - set(IT_WORDS):
+        raise UserError(f"the words of this model are {', '.join(IT_WORDS)}, not {min(unknown)!r}")
+    width = len(IT_FEATURES)
+    config = TransformerConfig(
+        assembly="encoder-only",
+        vocab_size=len(IT_WORDS),
+        context_length=8,
+        d_model=width + 1,  # and whether the word is the one that asks
+        n_layers=1,
+        n_heads=1,
+        d_head=width,
+        d_ff=1,
+        attention_scale="sqrt" if divided else "none",
+        positions="none",
+        qkv_bias=False,
+        output_bias=False,
+        tied_embeddings=False,
+    )
+    network = without_norms(Transformer(config)).eval().requires_grad_(False)
+    for parameter in network.parameters():
+        parameter.zero_()
+    for row, word in enumerate(IT_WORDS):
+        key = list(IT_KEYS[word])
+        if scores and word in scores:
+            own = sum(a * b for a, b in zip(IT_QUERY, key, strict=True))
+            key[-1] += (scores[word] - own) / IT_QUERY[-1]
+        asks = float(word == "it")
+        network.embedding.tokens.weight[row] = torch.tensor([*key, asks])
+    assert network.encoder is not None
+    attention = next(network.encoder.blocks()).self_attention
+    attention.query.weight[:, width] = torch.tensor(IT_QUERY)
+    attention.key.weight[:, :width] = torch.eye(width)
+    attention.value.weight[:, :width] = torch.eye(width)
+    attention.output.weight[:width] = torch.eye(width)
+    return Worked(network, IT_WORDS, IT_FEATURES)
+
+
+@dataclass(frozen=True)
+class ItSteps:
+    """The four steps from "it", each (5,) by IT_WORDS; output (8,): what "it" takes along."""
+
+    scores: Tensor
+    scaled: Tensor
+    weights: Tensor
+    output: Tensor
+
+
+@torch.inference_mode()
+def it_steps(model: Worked) -> ItSteps:
+    """What the model computes for "it" in its own sentence."""
+    taps = Taps(["encoder.0.self_attention.*"])
+    taps.replacements["encoder.0.self_attention.scores"] = lambda scores: scores
+    model.network(model.ids(" ".join(IT_WORDS)), taps=taps)
+    got = {name.rsplit(".", 1)[-1]: value for name, value in taps.values.items()}
+    row = len(IT_WORDS) - 1
+    scores, weights, output = (got[n][0, 0, row] for n in ("scores", "weights", "head_output"))
+    return ItSteps(scores, scores * model.network.config.scale, weights, output)

@@ -1,7 +1,7 @@
 """The page: type a sentence and see, live, what a model does with it: every head, every step of
 attention, every number real. It is served to this machine alone and asks nothing of any other; the
-browser opens by itself where there is a desktop. Without a RUN it shows the models of the demo.
-Ctrl-C ends it.
+browser opens by itself where there is a desktop. Without a RUN it shows the models of the demo. The
+lesson is on it: why each part of a Transformer is there, in eight pages. Ctrl-C ends it.
 """
 
 from __future__ import annotations
@@ -9,12 +9,15 @@ from __future__ import annotations
 import argparse
 
 from budgerigar.cli.flags import whole_number
+from budgerigar.errors import UserError
 
 USES = ("device", "threads")
 EXAMPLES = """examples:
   budgie explore
   budgie explore last
   budgie explore runs/my-1 gpt2 --port 8000
+  budgie explore last --tour my-tour.md
+  budgie explore last --site public --text "the cat sat on the mat"
   budgie explore last --no-open     the address alone, as over ssh -L 7007:127.0.0.1:7007"""
 
 
@@ -33,11 +36,35 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="127.0.0.1, localhost or ::1: this machine [127.0.0.1]",
     )
+    parser.add_argument(
+        "--tour",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="a walk-through of your own, a text file (the README says how to write one)",
+    )
+    parser.add_argument(
+        "--site",
+        metavar="DIR",
+        help="serve nothing: write the page into a new folder, for any web server",
+    )
+    parser.add_argument(
+        "--text",
+        metavar="TEXT",
+        action="append",
+        default=[],
+        help="--site: a sentence that its models read (repeatable) [the lesson's sentences]",
+    )
     parser.add_argument("--no-open", action="store_true", help="open no browser")
 
 
 def run(options: argparse.Namespace) -> None:
     """Load, print the address, serve until Ctrl-C."""
+    if options.site is not None:
+        _write(options)
+        return
+    if options.text:
+        raise UserError("--text is for --site DIR; on the page itself any text can be typed")
     from budgerigar.explorer.opening import explore
 
     explore(
@@ -49,4 +76,19 @@ def run(options: argparse.Namespace) -> None:
         browser=not options.no_open,
         say=lambda line: print(line, flush=True),
         debug=options.debug,
+        tours=options.tour,
     )
+
+
+def _write(options: argparse.Namespace) -> None:
+    """The page as files."""
+    from budgerigar.explorer.site import site
+
+    folder = site(
+        options.site,
+        options.runs,
+        options.text,
+        device=options.device or "auto",
+        threads=options.threads,
+    )
+    print(folder / "index.html")

@@ -49,6 +49,7 @@ import { gatesView } from "./view_gates.js";
 import { gridView } from "./view_grid.js";
 import { headView } from "./view_head.js";
 import { lensView } from "./view_lens.js";
+import { lessonView } from "./view_lesson.js";
 import { linksView } from "./view_links.js";
 import { maskView } from "./view_mask.js";
 import { offView } from "./view_off.js";
@@ -60,7 +61,7 @@ import { stepsView } from "./view_steps.js";
 import { translationView } from "./view_translation.js";
 
 /** Parts of the menu, in their order. */
-export const GROUPS = ["overview", "detail", "kind", "change"];
+export const GROUPS = ["learn", "overview", "detail", "kind", "change"];
 
 export const VIEWS = [sentenceView, linksView, gridView, headView, stepsView, positionsView, blockView, lensView, translationView, maskView, gatesView, reachView, backoffView,
-  rolesView, offView, bornView, compareView];
+  rolesView, offView, bornView, compareView, lessonView];

@@ -1,0 +1,107 @@
+// The hand-set models with their numbers to drag: a slider and a field for each, recomputed at once.
+
+import { announce } from "./a11y.js";
+import { bars } from "./bars.js";
+import { button, choice, h, number, table, tick, word } from "./dom.js";
+import { APPLE, APPLE_FEATURES, APPLE_SENTENCES, IT_SCORES, IT_WIDTH, IT_WORDS, appleSteps, itSteps } from "./worked.js";
+import { t } from "./i18n.js";
+
+const LEAST_APART = 1e-6; // below it fruit and tech say the same
+
+/** A number with a slider and a field, both the same; `.put(value)` sets it. */
+function dial(words, { min, max, step, value, note = "" }, oninput) {
+  const named = typeof words === "string" ? words : words.textContent;
+  const range = h("input", { type: "range", min, max, step, "aria-label": named });
+  const field = h("input", { type: "number", min, max, step, "aria-label": t("worked.exactly", { name: named }) });
+  const element = h("div", { class: "dial" }, h("span", { class: "dial-name" }, words), range, field, h("span", { class: "soft dial-note" }, note));
+  element.put = (given) => {
+    range.value = given;
+    field.value = given;
+  };
+  range.addEventListener("input", () => {
+    field.value = range.value;
+    oninput(Number(range.value));
+  });
+  field.addEventListener("input", () => {
+    if (field.value.trim() === "" || !field.validity.valid && !field.validity.stepMismatch) return;
+    range.value = field.value;
+    oninput(Number(field.value));
+  });
+  element.put(value);
+  return element;
+}
+
+function itDials() {
+  const now = { scores: [...IT_SCORES], divided: true };
+  const place = h("div", { class: "worked-result" });
+  const draw = () => {
+    const { scaled, weights } = itSteps(now.scores, now.divided);
+    const rows = IT_WORDS.map((name, at) => [word(t(`worked.it.${name}`)), number(now.scores[at], 2), number(scaled[at], 3), number(Math.exp(scaled[at]), 2), number(weights[at], 3)]);
+    place.replaceChildren(
+      h("div", { class: "scroll open", tabindex: 0, role: "region", "aria-label": t("worked.it.table") },
+        table(t("worked.it.table"), [t("word.token"), "q · k", now.divided ? `÷ √${IT_WIDTH}` : t("worked.undivided"), "exp", "softmax"], rows)),
+      bars(IT_WORDS.map((name, at) => ({ label: t(`worked.it.${name}`), share: weights[at] })), null, { name: t("worked.it.weights") }));
+    announce(IT_WORDS.map((name, at) => `${t(`worked.it.${name}`)} ${number(weights[at], 2)}`).join(", "));
+  };
+  const dials = IT_WORDS.map((name, at) => dial(word(t(`worked.it.${name}`)), { min: -20, max: 20, step: 0.01, value: now.scores[at] }, (value) => {
+    now.scores[at] = value;
+    draw();
+  }));
+  const divide = tick(t("worked.divide", { width: IT_WIDTH }), true, (on) => {
+    now.divided = on;
+    draw();
+  });
+  const reset = button(t("worked.reset"), () => {
+    Object.assign(now, { scores: [...IT_SCORES], divided: true });
+    dials.forEach((each, at) => each.put(IT_SCORES[at]));
+    divide.querySelector("input").checked = true;
+    draw();
+  });
+  draw();
+  return [h("p", { class: "soft" }, t("worked.it.lead")), h("div", { class: "dials" }, ...dials), h("div", { class: "controls" }, divide, reset), place];
+}
+
+const SETTINGS = [["threshold", "worked.threshold", 0, 2], ["toFruit", "worked.fruit", -2, 2], ["toTech", "worked.tech", -2, 2]];
+
+function verdict(after) {
+  const [fruit, tech] = after.slice(2);
+  if (Math.abs(fruit - tech) < LEAST_APART) return t("worked.undecided");
+  return t(fruit > tech ? "worked.isfruit" : "worked.istech");
+}
+
+function appleDials() {
+  const now = { sentence: APPLE_SENTENCES[0], ...APPLE };
+  const place = h("div", { class: "worked-result" });
+  const draw = () => {
+    const { before, gathered, unit, after } = appleSteps(now.sentence, now);
+    const line = (name, values) => [name, ...values.map((value) => number(value, 2))];
+    place.replaceChildren(
+      h("div", { class: "scroll open", tabindex: 0, role: "region", "aria-label": t("worked.apple.table") },
+        table(t("worked.apple.table"), [t("worked.apple"), ...APPLE_FEATURES.map((name) => t(`worked.apple.${name}`))],
+          [line(t("worked.before"), before), line(t("worked.gathered"), gathered), line(t("worked.after"), after)])),
+      h("p", { class: "equation" }, `ReLU(${number(gathered[0], 2)} + ${number(gathered[1], 2)} − ${number(now.threshold, 2)}) = ${number(unit, 2)}`),
+      h("p", { class: "strong" }, verdict(after)));
+    announce(`${after.map((value, at) => `${t(`worked.apple.${APPLE_FEATURES[at]}`)} ${number(value, 2)}`).join(", ")}. ${verdict(after)}`);
+  };
+  const dials = SETTINGS.map(([name, key, min, max]) => dial(t(key), { min, max, step: 0.01, value: now[name] }, (value) => {
+    now[name] = value;
+    draw();
+  }));
+  const sentences = choice(t("worked.sentence"), APPLE_SENTENCES.map((each) => [each, each]), now.sentence, (sentence) => {
+    now.sentence = sentence;
+    draw();
+  });
+  const reset = button(t("worked.reset"), () => {
+    Object.assign(now, APPLE);
+    dials.forEach((each, at) => each.put(APPLE[SETTINGS[at][0]]));
+    draw();
+  });
+  draw();
+  return [h("p", { class: "soft" }, t("worked.apple.lead")), sentences, h("div", { class: "dials" }, ...dials), h("div", { class: "controls" }, reset), place];
+}
+
+/** A hand-set model by name: "it" or "apple". */
+export function workedModel(name) {
+  const words = { it: "worked.it.title", apple: "worked.apple.title" };
+  return h("section", { class: `worked worked-${name}`, "aria-label": t(words[name]) }, h("h3", {}, t(words[name])), ...(name === "it" ? itDials() : appleDials()));
+}
