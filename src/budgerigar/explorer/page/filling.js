@@ -11,8 +11,10 @@ function fillIn(app, { position, ids, p, rest }, real) {
   const shares = Array.from(p.data);
   const others = rest + shares.slice(SHOWN).reduce((sum, share) => sum + share, 0);
   const items = first.map((id, at) => ({ label: app.reading.words[id], share: shares[at], chosen: id === real, note: id === real ? t("fill.stood") : null }));
+  const late = Array.from(ids.data).indexOf(real); // the real one, where it is not among the first
+  if (late >= SHOWN) items.push({ label: app.reading.words[real], share: shares[late], chosen: true, note: t("surprise.rank", { rank: late + 1 }) });
   return h("div", {}, h("h3", {}, t("fill.at", { position })),
-    bars(items, { count: app.about.vocab_size - first.length, share: others }, { name: t("fill.at", { position }), of: shares[0] }));
+    bars(items, { count: app.about.vocab_size - items.length, share: Math.max(0, others - (late >= SHOWN ? shares[late] : 0)) }, { name: t("fill.at", { position }), of: shares[0] }));
 }
 
 /** Panels for what there is to tell; original: the spelling of the text before anything was masked, where it is known. */

@@ -102,7 +102,8 @@ export function menu(app) {
   const items = [];
   const nav = h("nav", { class: "menu", "aria-label": t("menu") });
   for (const group of GROUPS) {
-    const views = VIEWS.filter((view) => view.group === group);
+    // views of one kind of model are not offered to others; the rest stay in their places, switched off
+    const views = VIEWS.filter((view) => view.group === group && (group !== "kind" || !app.about || view.fits(app.about)));
     if (!views.length) continue;
     const list = h("ul", {}, ...views.map((view) => {
       const fits = !app.about || view.fits(app.about);

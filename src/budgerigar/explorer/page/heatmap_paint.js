@@ -52,7 +52,7 @@ export function stripes(context, x, y, wide, high, { line, falling = false, step
 
 /** Room for labels: left of the rows and above the columns, in CSS pixels. */
 export function margins(context, shown, font, most) {
-  const width = (label) => context.measureText(shorten(label, LABEL)).width;
+  const width = (label) => context.measureText(shorten(label, LABEL)).width * 1.08; // the chosen one is bold
   const rows = Math.max(8, ...shown.rows.map(width));
   const columns = Math.max(8, ...shown.columns.map((label) =>
     stacks(label) ? [...label].length * font * 1.15 : upright(label) ? font : width(label)));

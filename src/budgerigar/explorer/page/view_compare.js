@@ -1,10 +1,10 @@
 // Two sentences, or one sentence in two models: what each head does otherwise in the second, as a map of
 // differences, and the link that is chosen in every head of both.
 
-import { button, h, headName, number, panel, show, word } from "./dom.js";
+import { button, failure, h, headName, number, panel, show, word } from "./dom.js";
 import { HeatMap } from "./heatmap.js";
 import { TIRED, WIDE, equalWords, joined, linkTable } from "./pair.js";
-import { chosen, siteOf, siteParams } from "./sites.js";
+import { axes, chosen, siteOf, siteParams } from "./sites.js";
 import { t } from "./i18n.js";
 
 const MOST = 24; // heads in the list
@@ -90,10 +90,11 @@ class Compare {
     if (!this.maps[name]) Object.assign(this.maps, (await app.ask("compare", { other: this.other, ...siteParams(app), head: name, units: null })).maps);
     if (this.drawn !== name) return;
     this.map.name = t("compare.map", { head: name });
+    const words = axes(siteOf(app));
     this.queries ??= answer.rows.map(nameOf);
     this.keys ??= answer.columns.map(nameOf);
     this.map.show({ queries: this.queries, keys: this.keys, values: this.maps[name].data, codes: answer.hidden.data.some(Boolean) ? answer.hidden.data : null, reasons: ["", t("compare.hidden")],
-      queryAxis: t("axis.query"), keyAxis: t("axis.key"), signed: true, within: 0 }, { range: "own" });
+      queryAxis: words.rows, keyAxis: words.columns, signed: true, within: 0 }, { range: "own" });
     this.cursor(head);
     this.explain();
   }
@@ -145,6 +146,7 @@ class Compare {
     const values = this.maps[this.drawn].data.subarray(0, differs * wide);
     const most = values.reduce((best, value) => Math.max(best, Math.abs(value)), 0);
     if (site.causal) return this.note.replaceChildren(equalWords([{ difference: most }]));
+    if (site.of !== "encoder") return this.note.replaceChildren(); // what is predicted after another source differs everywhere
     return this.note.replaceChildren(h("p", { class: "note" }, t("compare.both", { most: number(most, 3), token: answer.rows[differs - 1][0] })));
   }
 
@@ -152,7 +154,7 @@ class Compare {
     if (!changed.has("selection") && !changed.has("settings")) return;
     if (this.shown().name !== this.drawn) {
       this.drawHeads();
-      this.drawMap();
+      this.drawMap().catch((error) => this.note.replaceChildren(failure(error)));
     } else if (changed.has("selection")) this.cursor();
   }
 }

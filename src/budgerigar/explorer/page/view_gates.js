@@ -3,7 +3,7 @@
 
 import { lineChart, pen } from "./lines.js";
 import { stepper } from "./controls.js";
-import { button, choice, h, number, onDemand, panel, percent, show, table, word } from "./dom.js";
+import { button, choice, failure, h, number, onDemand, panel, percent, show, table, word } from "./dom.js";
 import { HeatMap } from "./heatmap.js";
 import { meter, scrolling } from "./meters.js";
 import { chosen, spelling } from "./sites.js";
@@ -199,6 +199,6 @@ export const gatesView = {
     view.drawMap();
     view.drawUnit();
     view.drawLengths();
-    return (changed) => view.update(changed);
+    return (changed) => view.update(changed).catch((error) => view.facts.replaceChildren(failure(error)));
   },
 };

@@ -2,7 +2,7 @@
 // is worth: the same model with the source switched off.
 
 import { headBar, mapControls, mapOptions } from "./controls.js";
-import { button, choice, h, headName, number, onDemand, panel, show, table, word } from "./dom.js";
+import { button, choice, failure, h, headName, number, onDemand, panel, show, table, word } from "./dom.js";
 import { HeatMap } from "./heatmap.js";
 import { meter, scrolling } from "./meters.js";
 import { axes, chosen, matrixOf, reasons, siteOf, siteParams, siteTitle, spelling } from "./sites.js";
@@ -140,7 +140,7 @@ class Translation {
   update(changed) {
     const { layer, head } = chosen(this.app);
     const read = this.cross() ? this.read() : "head";
-    if (this.shown !== `${read} ${layer} ${head}` && (read === "head" || !this.shown.startsWith(`${read} `))) return void this.load();
+    if (this.shown !== `${read} ${layer} ${head}` && (read === "head" || !this.shown.startsWith(`${read} `))) return void this.load().catch((error) => this.facts.replaceChildren(failure(error)));
     if (!this.matrix) return;
     if (["scale", "range", "hideSink", "transpose"].some((name) => changed.has(name))) this.map.show(this.matrix, mapOptions(this.app));
     if (changed.has("selection") || changed.has("transpose")) this.follow();
