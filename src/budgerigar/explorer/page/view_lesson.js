@@ -11,6 +11,8 @@ import { allTours, hasTours, pagesOf } from "./tours.js";
 import { currentLanguage, t } from "./i18n.js";
 import { workedModel } from "./worked_dials.js";
 
+const ASKS = { sentence: "read", translation: "alignment", mask: "mask_out", backoff: "back_off", compare: "compare" }; // what a view cannot do without
+
 /** A text's parts as nodes; numbers are asked of the scene. */
 function inline(parts, scene) {
   return parts.map((part) => {
@@ -54,7 +56,7 @@ class Page {
         go.after(failure(error));
       }
     }, { class: "open-view" });
-    go.disabled = !scene || !scene.about.views.includes(block.rest) && block.rest !== "sentence";
+    go.disabled = !scene || !scene.about.views.includes(ASKS[block.rest] ?? block.rest);
     return h("p", {}, go);
   }
 

@@ -9,11 +9,11 @@ import { t } from "./i18n.js";
 const LEAST_APART = 1e-6; // below it fruit and tech say the same
 
 /** A number with a slider and a field, both the same; `.put(value)` sets it. */
-function dial(words, { min, max, step, value, note = "" }, oninput) {
+function dial(words, { min, max, step, value }, oninput) {
   const named = typeof words === "string" ? words : words.textContent;
   const range = h("input", { type: "range", min, max, step, "aria-label": named });
   const field = h("input", { type: "number", min, max, step, "aria-label": t("worked.exactly", { name: named }) });
-  const element = h("div", { class: "dial" }, h("span", { class: "dial-name" }, words), range, field, h("span", { class: "soft dial-note" }, note));
+  const element = h("div", { class: "worked-dial" }, h("span", { class: "dial-name" }, words), range, field);
   element.put = (given) => {
     range.value = given;
     field.value = given;
@@ -58,7 +58,7 @@ function itDials() {
     draw();
   });
   draw();
-  return [h("p", { class: "soft" }, t("worked.it.lead")), h("div", { class: "dials" }, ...dials), h("div", { class: "controls" }, divide, reset), place];
+  return [h("p", { class: "soft" }, t("worked.it.lead")), h("div", { class: "worked-dials" }, ...dials), h("div", { class: "controls" }, divide, reset), place];
 }
 
 const SETTINGS = [["threshold", "worked.threshold", 0, 2], ["toFruit", "worked.fruit", -2, 2], ["toTech", "worked.tech", -2, 2]];
@@ -97,7 +97,7 @@ function appleDials() {
     draw();
   });
   draw();
-  return [h("p", { class: "soft" }, t("worked.apple.lead")), sentences, h("div", { class: "dials" }, ...dials), h("div", { class: "controls" }, reset), place];
+  return [h("p", { class: "soft" }, t("worked.apple.lead")), sentences, h("div", { class: "worked-dials" }, ...dials), h("div", { class: "controls" }, reset), place];
 }
 
 /** A hand-set model by name: "it" or "apple". */
