@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,6 +43,12 @@ def opened_browser() -> Iterator[Any]:
             browser.close()
 
 
+def hash_of(state: Mapping[str, Any]) -> str:
+    """The address of a state: view="head", s__layer=1 as #view=head&s.layer=1."""
+    parts = (f"{name.replace('__', '.')}={quote(str(v))}" for name, v in state.items())
+    return "#" + "&".join(parts)
+
+
 @dataclass
 class Visit:
     """One tab. `asked`: every address that it wanted; `wrong`: errors of its scripts and console."""
@@ -54,11 +60,20 @@ class Visit:
 
     def go(self, **state: Any) -> None:
         """Open the page with this state in the address, and wait until its view is drawn."""
-        address = "&".join(
-            f"{name.replace('__', '.')}={quote(str(v))}" for name, v in state.items()
-        )
         self.page.goto("about:blank")
-        self.page.goto(f"http://{self.host}/#{address}")
+        self.page.goto(f"http://{self.host}/{hash_of(state)}")
+        self.drawn()
+
+    def turn(self, view: str, **state: Any) -> None:
+        """The same without loading the page anew; by way of another view, so that it is drawn."""
+        end = time.monotonic() + 20
+        between = "sentence" if view != "sentence" else "grid"
+        for each in (between, view):
+            address = hash_of({"view": each, **state})
+            while not self.page.evaluate(f"document.querySelector('.view-{each}') !== null"):
+                assert time.monotonic() < end, f"the page never turned to {each}; {self.wrong}"
+                self.page.evaluate("address => { location.hash = address; }", address)
+                time.sleep(0.03)
         self.drawn()
 
     def drawn(self) -> None:
