@@ -40,6 +40,7 @@ export class FormulaBox {
 
   clear() {
     this.forget();
+    this.element.classList.remove("filled");
     this.element.replaceChildren(h("p", { class: "soft" }, this.hint));
   }
 
@@ -67,6 +68,7 @@ export class FormulaBox {
       else if (how === "column") strip?.markColumn(at);
       this.outlined.push([element, strip]);
     }
+    this.element.classList.add("filled");
     this.element.replaceChildren(h("p", { class: "formula-title" }, title), h("p", { class: "equation" }, equation),
       numbers ? h("p", { class: "equation numbers" }, numbers) : "", note ? h("p", { class: "soft" }, note) : "");
     if (aloud) announce(this.element.textContent);
