@@ -1,11 +1,14 @@
-# make install | demo | test | test-slow | check. Each makes the environment (.venv) first.
+# make install | demo | site | test | test-slow | check. Each makes the environment (.venv) first.
 #
 #   make install TORCH_INDEX=URL   takes torch from another package index (the README gives the sizes)
 #   make demo DEMO=--quick         the word game and the translation only
+#   make site SITE=public RUNS="runs/my-1"   the page with real traces, for any web server
 #   make test PYTHON=python3.12    another Python (3.11 or later)
 
 TORCH_INDEX ?=
 DEMO ?=
+SITE ?= site
+RUNS ?=
 NEW_ENOUGH := 'import sys; sys.exit(sys.version_info < (3, 11))'
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c $(NEW_ENOUGH) 2>/dev/null && echo $$p && break; done)
@@ -14,7 +17,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --constraint con
 STAMP := .venv/.installed
 DEV_STAMP := .venv/.installed-dev
 
-.PHONY: install demo test test-slow check format clean
+.PHONY: install demo site test test-slow check format clean
 
 install: $(STAMP)
 	@echo "Installed. Next: make demo, or: $(BIN)/budgie --help"
@@ -43,6 +46,10 @@ $(DEV_STAMP): $(STAMP)
 
 demo: $(STAMP)
 	@$(BIN)/budgie demo $(DEMO)
+
+# Without RUNS it shows the models of the demo, which are trained first where they are not there.
+site: $(STAMP)
+	@$(BIN)/budgie explore $(RUNS) --site $(SITE)
 
 # Two test processes of one thread each: two threads beside a busy process are slower than one.
 test: $(DEV_STAMP)

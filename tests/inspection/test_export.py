@@ -204,10 +204,13 @@ def test_a_site_has_its_records_beside_it(tmp_path: Path) -> None:
     assert "script-src 'self'" in page
     assert "unsafe" not in page
     data = data_of(page)
-    assert [one["question"]["model"] for one in data["looks"]] == ["gpt", "zh-en"]
+    chosen = [one["question"]["model"] for one in data["looks"] if "beside" not in one]
+    assert chosen == ["gpt", "zh-en"]
     records = json.loads((folder / data["looks"][0]["file"]).read_text("utf-8"))
     close(unpack(payload_of(records['["read",{}]'])), unpack(ask(first, "read")))
-    assert len(list((folder / "records").iterdir())) == 2  # the same look is stored once
+    files = {one["file"] for one in data["looks"]}
+    assert len(files) == 6  # the source on and off, of the model's own translation and of this one
+    assert {f"records/{one.name}" for one in (folder / "records").iterdir()} == files
     assert 'href="all.html"' in (folder / "index.html").read_text("utf-8")
     with pytest.raises(UserError, match="exists already"):
         write_site(folder, pages)

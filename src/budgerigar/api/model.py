@@ -320,7 +320,11 @@ class Model(Writes, HasHeads):
         text = text if isinstance(text, str) else checked_ids(text)
         if target is not None or self.translates:
             target = target if isinstance(target, str | None) else checked_ids(target)
-            return trace_pair(self, text, target, prefix)
+            pair = trace_pair(self, text, target, prefix)
+            if isinstance(text, str):
+                question = {"source": text, "target": target}
+                pair.asked = self, {**question, "prefix": True} if prefix else question
+            return pair
         name = "" if self.folder is None else self.folder.name
         found = trace(self.network, self.tokenizer, text, start_id=self.start_id, name=name)
         found.asked = self, {"text" if isinstance(text, str) else "ids": text}

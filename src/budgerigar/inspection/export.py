@@ -21,7 +21,15 @@ from typing import TYPE_CHECKING, Any
 from budgerigar.errors import UserError
 from budgerigar.formats.atomic import PARTIAL, write_text
 from budgerigar.inspection.inlining import json_block, page_folder, page_text, whole_page
-from budgerigar.inspection.records import DEFAULTS, SMALL, Params, Recorded, model_id, record
+from budgerigar.inspection.records import (
+    DEFAULTS,
+    SMALL,
+    Params,
+    Recorded,
+    model_id,
+    record,
+    without_its_source,
+)
 from budgerigar.inspection.views import Look, can
 
 if TYPE_CHECKING:
@@ -52,7 +60,9 @@ def page_of(
     """
     given = [looks] if isinstance(looks, Look) else list(looks)
     limit = (SMALL - len(whole_page("", {}))) / len(given)
-    return _page(given, [record(look, full, steps=steps, limit=limit) for look in given], state)
+    found = [record(look, full, steps=steps, limit=limit) for look in given]
+    beside = [other for look in given for other in without_its_source(look)] if steps else []
+    return _page(given, found, state, beside)
 
 
 def head_page(head: Head) -> str:
@@ -127,12 +137,18 @@ def head_state(head: Head) -> dict[str, Any]:
     return {"view": "head", "selection": place}
 
 
-def _page(looks: Sequence[Look], found: Sequence[Recorded], state: Any) -> str:
-    blocks = [
-        {"question": one.question, "views": one.views, "records": one.records} for one in found
-    ]
+def _page(
+    looks: Sequence[Look], found: Sequence[Recorded], state: Any, beside: Sequence[Recorded] = ()
+) -> str:
+    """beside: records of questions that no reader chooses, but views ask."""
+    blocks: list[dict[str, Any]] = [{**_block(one), "records": one.records} for one in found]
+    blocks += [{**_block(one), "records": one.records, "beside": True} for one in beside]
     recorded = _recorded(looks, blocks, state)
     return whole_page(looks[0].trace.about or "Budgerigar: look inside", {"recorded": recorded})
+
+
+def _block(found: Recorded) -> dict[str, Any]:
+    return {"question": found.question, "views": found.views}
 
 
 def _recorded(looks: Sequence[Look], blocks: Sequence[Any], state: Any) -> dict[str, Any]:
@@ -147,19 +163,29 @@ def _model(look: Look) -> dict[str, Any]:
     return {"id": model_id(look), "name": look.name, "kind": look.kind, "views": can(look.model)}
 
 
+SITE_RECORDS = 8_000_000
+"""bytes of one look's records in a site, which lie in a file of their own"""
+
+
 # -- a site ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class SitePage:
-    """One page of a site. name: of its file, without .html; extra: further views to record."""
+    """One page of a site.
+
+    name: of its file, without .html; state: how it begins; extra: further views to record of each
+    look; full, limit: see `records.record`; blocks: id -> JSON for scripts of the page.
+    """
 
     name: str
     title: str
     looks: Sequence[Look]
     state: State | None = None
-    extra: Sequence[tuple[str, Params]] = field(default=())
+    extra: Sequence[tuple[str, Params]] = ()
     full: bool = False
+    limit: float = SITE_RECORDS
+    blocks: Mapping[str, Any] = field(default_factory=dict)
 
 
 def write_site(folder: str | Path, pages: Sequence[SitePage]) -> Path:
@@ -203,15 +229,22 @@ def _copy(source: Traversable, target: Path) -> None:
 
 
 def _site_page(page: SitePage, folder: Path) -> str:
-    blocks = []
+    found = [record(look, page.full, extra=page.extra, limit=page.limit) for look in page.looks]
+    blocks: list[dict[str, Any]] = [{**_block(one), "file": _beside(one, folder)} for one in found]
     for look in page.looks:
-        found = record(look, page.full, extra=page.extra)
-        text = json.dumps(found.records, ensure_ascii=False, separators=(",", ":"))
-        name = f"records/{sha256(text.encode()).hexdigest()[:16]}.json"
-        write_text(folder / name, text)
-        blocks.append({"question": found.question, "views": found.views, "file": name})
-    recorded = json_block("recorded", _recorded(page.looks, blocks, page.state))
-    return _with_policy(page.title).replace("</body>", f"{recorded}\n</body>")
+        for other in without_its_source(look):
+            blocks.append({**_block(other), "file": _beside(other, folder), "beside": True})
+    values = {"recorded": _recorded(page.looks, blocks, page.state), **page.blocks}
+    data = "\n".join(json_block(name, value) for name, value in values.items())
+    return _with_policy(page.title).replace("</body>", f"{data}\n</body>")
+
+
+def _beside(found: Recorded, folder: Path) -> str:
+    """Write the records of a look; the file's name."""
+    text = json.dumps(found.records, ensure_ascii=False, separators=(",", ":"))
+    name = f"records/{sha256(text.encode()).hexdigest()[:16]}.json"
+    write_text(folder / name, text)
+    return name
 
 
 def _with_policy(title: str) -> str:

@@ -4,6 +4,7 @@
 //   defaults   view -> parameter -> the value that it has where it is not given
 //   records    {canonical [name, params]: base64 of the deflated payload}; null: they lie in `file`
 //   views      names of the views that this look answers, derived ones included
+//   beside     a view asks it; it is no sentence to choose
 //
 // Parameters that are null or as by default are left out of a record's name. What can be had from larger
 // records is derived (derived.js): one head's matrix answers for each of its rows.
@@ -31,6 +32,7 @@ class Look {
     this.views = look.views;
     this.records = look.records ?? null;
     this.file = look.file;
+    this.beside = look.beside ?? false;
     this.defaults = defaults;
     this.answers = new Map();
   }
@@ -92,7 +94,7 @@ export function recordedSource(recorded) {
   return {
     live: false,
     question: looks[0].question,
-    questions: looks.map((look) => look.question),
+    questions: looks.filter(({ beside }) => !beside).map((look) => look.question),
     models: async () => recorded.models,
     has: (question, name, params = {}) => find(question)?.has(name, params) ?? false,
     async ask(question, name, params = {}) {
