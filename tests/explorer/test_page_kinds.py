@@ -19,6 +19,7 @@ from budgerigar.explorer.sessions import Sessions
 from budgerigar.inspection.alignments import align, token_weights
 from budgerigar.inspection.back_off import back_off
 from budgerigar.inspection.differences import compare_heads
+from budgerigar.inspection.pair_traces import PairTrace
 
 TEXT = "the cat sat on the mat ."
 OTHER = "the cat sat on the log ."
@@ -68,6 +69,12 @@ def value(words: str) -> float:
     )
 
 
+def pair(model: Any, source: str, target: str) -> PairTrace:
+    trace = model.trace(source, target)
+    assert isinstance(trace, PairTrace)
+    return trace
+
+
 def opened(tab: Visit, view: str, **more: Any) -> None:
     tab.go(view=view, **{**SHOWN[view], **more})
 
@@ -91,7 +98,7 @@ def twin(tab: Visit, place: str) -> list[list[str]]:
 def test_an_alignment_has_a_row_for_each_predicted_token(
     tab: Visit, every: dict[str, Model], model: str, source: str, target: str
 ) -> None:
-    trace = every[model].trace(source, target)
+    trace = pair(every[model], source, target)
     weights = token_weights(trace)
     asked = {"q__model": model, "q__source": source, "q__target": target}
     tab.go(view="translation", s__query=1, s__key=2, **asked)
@@ -118,10 +125,11 @@ def test_what_the_source_is_worth(tab: Visit, every: dict[str, Model]) -> None:
     assert sentences == [
         model.trace(SOURCE).text.strip() or "∅", blind.trace(SOURCE).text.strip() or "∅"
     ]  # fmt: skip
-    seen, unseen = model.trace(SOURCE, TARGET), blind.trace(SOURCE, TARGET)
+    seen, unseen = pair(model, SOURCE, TARGET), pair(blind, SOURCE, TARGET)
     rows = tab.page.locator(".worth tbody tr")
     assert rows.count() == len(seen.targets)
-    told = [trace.surprise(1)[3].nats for trace in (seen, unseen)]  # 0: what opens it
+    # entry 0 is what opens it
+    told = [float(trace.surprise(1)[3].nats or 0.0) for trace in (seen, unseen)]
     cells = rows.nth(2).locator("td").all_inner_texts()
     assert [value(each) for each in cells[:2]] == pytest.approx(told, abs=6e-4)
     assert value(cells[2]) == pytest.approx(told[1] - told[0], abs=6e-4)
@@ -151,8 +159,9 @@ def test_a_click_hides_a_token_and_shows_what_would_stand_there(
     assert strip.nth(2).get_attribute("aria-pressed") == "true"
     assert strip.nth(2).evaluate("each => each === document.activeElement")  # and again shows it
     ids = model.encode(STORY)
-    hidden = [model.tokenizer.mask_id if at == 2 else token for at, token in enumerate(ids)]
-    chances = model.trace(hidden).logits[2].softmax(-1).sort(descending=True)
+    assert model.tokenizer.mask_id is not None
+    ids[2] = model.tokenizer.mask_id
+    chances = model.trace(ids).logits[2].softmax(-1).sort(descending=True)
     shares = [float(each.rstrip(" %")) / 100 for each in tab.texts(".bars .bar:not(.rest) .figure")]
     assert shares == pytest.approx(chances.values[: len(shares)].tolist(), abs=6e-4)
     marked = tab.texts(".bars .bar.chosen .label")
@@ -371,6 +380,8 @@ def test_roles_are_printed_found_or_not(tab: Visit, every: dict[str, Model]) -> 
     tab.go(view="roles", q__model="gpt", q__text=TEXT)
     rows = tab.page.locator(".roles tbody tr")
     assert rows.count() == len(site.rows)
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    assert not axe.run(tab.page).response["violations"]
     for at, role in enumerate(site.rows):
         words = " ".join(rows.nth(at).inner_text().split())
         assert words.startswith(role.role.name)

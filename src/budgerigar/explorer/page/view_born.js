@@ -106,7 +106,8 @@ function births(answer) {
 
 function abilityCharts(answer, steps) {
   return answer.curves.filter(({ unit }) => unit === "share").map(({ name, values, on }) => h("div", {}, h("h3", {}, name), h("p", { class: "soft" }, on),
-    lineChart({ name, x: steps, xTitle: t("born.steps"), yTitle: t("born.right"), low: 0, top: 1, high: 190, series: [{ name, values: Array.from(values.data), ...pen(0) }] }).element));
+    lineChart({ name, x: steps, xTitle: t("born.steps"), yTitle: t("born.right"), low: 0, top: 1, high: 190, series: [{ name, values: Array.from(values.data), ...pen(0) }] }).element,
+    onDemand(t("map.twin"), () => scrolling(name, table(name, [t("born.steps"), t("born.right")], steps.map((step, at) => [String(step), number(values.data[at], 3)]))))));
 }
 
 function scoresTwin(site, role, steps) {

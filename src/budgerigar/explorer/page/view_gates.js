@@ -170,7 +170,8 @@ class Gates {
     const chart = lineChart({ name: t("gates.long"), x: lengths.map((_, at) => at + 1), xTitle: t("gates.rank"), yTitle: t("gates.tokens"), logY: true, digits: 1, high: 220,
       series: [{ name: t("gates.tokens"), values: lengths, ...pen(0) }], hint: t("gates.middle", { value: lengthWords(middle), count: answer.units }), onpick: (at) => this.choose({ unit: order[at] }) });
     const rows = order.slice(0, LONGEST).map((unit) => [button(unitName(unit), () => this.choose({ unit }), { class: "link" }), meter(Math.min(lengths[0], answer.memory_lengths.data[unit]), lengths[0], { digits: 1 })]);
-    return this.lengths.replaceChildren(h("div", { class: "two" }, chart.element, scrolling(t("gates.longest"), table(t("gates.longest"), [t("gates.row"), t("gates.tokens")], rows), true)));
+    const all = onDemand(t("gates.every"), () => scrolling(t("gates.every"), table(t("gates.every"), [t("gates.row"), t("gates.tokens")], order.map((unit) => [unitName(unit), lengthWords(answer.memory_lengths.data[unit])]))));
+    return this.lengths.replaceChildren(h("div", { class: "two" }, chart.element, scrolling(t("gates.longest"), table(t("gates.longest"), [t("gates.row"), t("gates.tokens")], rows), true)), all);
   }
 
   async update(changed) {
