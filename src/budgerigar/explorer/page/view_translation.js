@@ -101,8 +101,8 @@ class Translation {
 
   follow() {
     const { query, key } = chosen(this.app);
-    const { keys, values } = this.matrix;
-    const row = query ?? 0;
+    const { keys, values, queries } = this.matrix;
+    const row = query ?? (this.cross() ? 0 : queries.length - 1);
     const wide = keys.length;
     const best = Array.from(values.subarray(row * wide, (row + 1) * wide)).reduce((best, value, at, all) => (value > all[best] ? at : best), 0);
     this.map.setCursor(row, key ?? best);

@@ -31,7 +31,7 @@
 //
 // Ready pieces: dom.js (h, panel, choice, tick, slider, table, onDemand, waiting, failure, number, percent, word),
 // sites.js (siteOf, siteParams, chosen, matrixOf, spelling, headBar), tokens.js (tokenStrip), heatmap.js (HeatMap;
-// signed matrices too), arcs.js, bars.js, controls.js (scale, hide, transpose), a11y.js (announce, roving, calm).
+// signed matrices too), arcs.js, bars.js, lines.js (charts), meters.js (bars in tables), weave.js (alignments), controls.js (scale, hide, transpose), a11y.js (announce, roving, calm).
 //
 // Rules. Only `import { a } from "./x.js";` on one line and `export function|const|class`: files are joined
 // into one script for exports. No innerHTML; words through t("…") with a literal key; text of models and
