@@ -83,7 +83,7 @@ export function aboutLine(app) {
 /** Why a view is not offered: this model lacks it, or this file. */
 function whyNot({ about }, view) {
   const live = { ...about, views: [...about.views, ...(about.unrecorded ?? [])] };
-  return t(view.fits(live) ? "needs.live" : "view.unfit");
+  return t(view.group === "learn" || view.fits(live) ? "needs.live" : "view.unfit");
 }
 
 /** Choose among the questions that a file has answers to; null where it is one. */
