@@ -95,11 +95,11 @@ class Served:
 
 
 @contextmanager
-def serving(sessions: Sessions) -> Iterator[Served]:
+def serving(sessions: Sessions, **settings: Any) -> Iterator[Served]:
     """A server at a free port of this machine, until the block ends."""
     with bind("127.0.0.1", 0) as listening:
         served = Served(listening.getsockname()[1], sessions)
-        server = make_server(sessions, listening, say=served.said.append)
+        server = make_server(sessions, listening, say=served.said.append, **settings)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
         while not server.started:

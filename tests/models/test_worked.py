@@ -8,7 +8,18 @@ import torch
 from budgerigar.errors import UserError
 from budgerigar.layers.config import TransformerConfig
 from budgerigar.models.transformer import Transformer
-from budgerigar.models.worked import APPLE_WORDS, apple, is_undecided, without_norms, worked_steps
+from budgerigar.models.worked import (
+    APPLE_WORDS,
+    IT_KEYS,
+    IT_QUERY,
+    IT_WORDS,
+    apple,
+    is_undecided,
+    it,
+    it_steps,
+    without_norms,
+    worked_steps,
+)
 
 
 @pytest.mark.parametrize(
@@ -71,3 +82,39 @@ def test_without_norms_takes_all_of_them() -> None:
     assert not [name for name, _ in network.named_parameters() if "norm" in name]
     tokens = torch.tensor([[1, 2, 3]])
     assert network(tokens, source=tokens).shape == (1, 3, 8)
+
+
+# -- it --------------------------------------------------------------------------------------------
+
+
+def test_it_means_the_budgerigar() -> None:
+    steps = it_steps(it())
+    named = dict(zip(IT_WORDS, steps.scores.tolist(), strict=True))
+    wanted = {"Xuanyuan": 1.2, "has": -0.66, "budgerigar": 6.8, "green": 0.8, "it": 0.25}
+    assert named == pytest.approx(wanted, abs=1e-6)
+    torch.testing.assert_close(steps.scaled, steps.scores / 8**0.5)
+    percents = [round(100 * weight) for weight in steps.weights.tolist()]
+    assert percents == [10, 5, 70, 8, 7]
+    assert float(steps.weights.sum()) == pytest.approx(1, abs=1e-6)
+
+
+def test_it_takes_along_the_values_by_their_weights() -> None:
+    steps = it_steps(it())
+    by_hand = sum(
+        w * torch.tensor(IT_KEYS[n]) for n, w in zip(IT_WORDS, steps.weights, strict=True)
+    )
+    torch.testing.assert_close(steps.output, by_hand)
+    assert float(steps.output[0]) == pytest.approx(0.70, abs=0.005)  # an animal
+
+
+def test_its_scores_are_products_of_eight_numbers() -> None:
+    for word, score in zip(IT_WORDS, (1.2, -0.66, 6.8, 0.8, 0.25), strict=True):
+        assert sum(a * b for a, b in zip(IT_QUERY, IT_KEYS[word], strict=True)) == pytest.approx(
+            score
+        )
+
+
+def test_undivided_it_hardly_looks_elsewhere() -> None:
+    assert float(it_steps(it(divided=False)).weights[2]) > 0.99
+    with pytest.raises(UserError, match="'pear'"):
+        it({"pear": 1.0})

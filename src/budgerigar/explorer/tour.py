@@ -36,7 +36,15 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from budgerigar.errors import UserError
-from budgerigar.explorer.tour_grammar import CHECKS, DIRECTIVES, FIELDS, LEVELS, NUMBERS, Directive
+from budgerigar.explorer.tour_grammar import (
+    ASKING,
+    CHECKS,
+    DIRECTIVES,
+    FIELDS,
+    LEVELS,
+    NUMBERS,
+    Directive,
+)
 from budgerigar.inspection.views.look import KINDS
 
 MOST_BYTES = 512 * 1024
@@ -101,7 +109,10 @@ class _Reader:
         while self._more():
             if self.lines[self.at].strip():
                 self._begins_page() or self.fail("a page begins with a line `---` and its title")
+                begun = self.at
                 found.append({**self._head(), "blocks": self._blocks(None)})
+                if missing := _without_sentence(found[-1]):
+                    self.fail(f"{missing} needs a `sentence: …` (or `source: …`) above", begun)
             else:
                 self.at += 1
         if not found:
@@ -301,6 +312,24 @@ def _joined(lines: list[str]) -> str:
         wide = found[-1:] > "\u2e7f" or line[:1] > "\u2e7f"
         found += line if wide else f" {line}"
     return found
+
+
+def _without_sentence(page: Mapping[str, Any]) -> str:
+    """What on a page asks a model about a sentence that is not there; "" where nothing does."""
+    if page["sentence"] or page["source"]:
+        return ""
+    for block in page["blocks"]:
+        if block["kind"] == "sentence":
+            return ""
+        if block["kind"] in ASKING:
+            return f"`:: {block['kind']}`"
+        for parts in (block.get("parts", []), *block.get("items", [])):
+            for part in parts:
+                if isinstance(part, dict) and "number" in part:
+                    return f"{{{part['number']}}}"
+        if inner := _without_sentence({**page, "blocks": block.get("blocks", [])}):
+            return inner
+    return ""
 
 
 def commands(pages: Blocks) -> Iterator[str]:

@@ -52,6 +52,10 @@ class Directive:
 
 _TOP = {"top": "a number"}
 
+ASKING = ("tokens", "row", "heat", "steps", "links", "heads", "next", "stream", "shuffle",
+          "translation", "lengths", "open")  # fmt: skip
+"""directives that need a sentence"""
+
 DIRECTIVES: dict[str, Directive] = {
     "tokens": Directive(),
     "row": Directive({**_LINK, **_TOP}, ("query",)),

@@ -33,7 +33,7 @@ async function placed(scene, params) {
 }
 
 function caption(scene, head, words) {
-  return h("p", { class: "soft" }, `${scene.about.name} · ${siteTitle(siteOf(scene))} · ${head.name}: ${words}`);
+  return h("p", { class: "soft" }, `${scene.question.model} · ${siteTitle(siteOf(scene))} · ${head.name}: ${words}`);
 }
 
 async function row(scene, params) {
@@ -91,7 +91,7 @@ async function links(scene, params) {
 async function heads(scene, params) {
   const inner = sited(scene, params);
   const site = siteOf(inner);
-  if (!site) throw new Absent(t("lesson.noattention", { model: scene.about.name }));
+  if (!site) throw new Absent(t("lesson.noattention", { model: scene.question.model }));
   const layers = await Promise.all(Array.from({ length: site.layers }, (_, layer) => inner.ask("grid", { layer, ...siteParams(inner) })));
   const label = (side, at) => word(spelling(inner, side).labels[at]);
   const rows = layers.flatMap(({ layers: [{ layer, link, entropy }] }) => Array.from(link.weight.data, (weight, head) =>
@@ -101,14 +101,14 @@ async function heads(scene, params) {
 
 function next(scene, params) {
   const answer = scene.reading.next;
-  if (!answer) throw new Absent(t("lesson.nonext", { model: scene.about.name }));
+  if (!answer) throw new Absent(t("lesson.nonext", { model: scene.question.model }));
   const { words } = scene.reading;
   const count = Math.min(params.top ?? 5, answer.ids.data.length);
   const items = Array.from({ length: count }, (_, at) => ({ label: words[answer.ids.data[at]], share: answer.p.data[at], chosen: params.word !== undefined && words[answer.ids.data[at]].replaceAll("␣", "") === params.word }));
   const share = items.reduce((sum, item) => sum + item.share, 0);
   const found = params.word === undefined ? null : nextShare(scene, params.word);
   return [bars(items, { count: scene.about.vocab_size - count, share: Math.max(0, 1 - share) }, { name: t("next.title") }),
-    found && found.rank > count ? h("p", {}, word(params.word), `: ${percent(found.share)}, ${t("fill.rank", { rank: found.rank })}`) : null];
+    found && found.rank > count ? h("p", {}, word(params.word), `: ${percent(found.share)}, ${t("lesson.rank", { rank: found.rank })}`) : null];
 }
 
 async function stream(scene, params) {
@@ -136,7 +136,7 @@ async function shuffle(scene) {
 }
 
 async function translation(scene) {
-  if (!scene.about.views.includes("alignment")) throw new Absent(t("lesson.nocross", { model: scene.about.name }));
+  if (!scene.about.views.includes("alignment")) throw new Absent(t("lesson.nocross", { model: scene.question.model }));
   const answer = await scene.ask("alignment", { head: null });
   const wide = answer.source_words.length + 1;
   const rows = answer.target_words.map((target, at) => {
@@ -148,7 +148,7 @@ async function translation(scene) {
 
 function lengths(scene) {
   const rows = LENGTHS.map((length) => [whole(length), whole(cellCount(scene, length)), large(cacheBytes(scene, length))]);
-  return wideTable(t("lesson.lengths", { model: scene.about.name }), [t("lesson.tokens"), t("lesson.cells"), t("lesson.cache")], rows, { numbersFrom: 0 });
+  return wideTable(t("lesson.lengths", { model: scene.question.model }), [t("lesson.tokens"), t("lesson.cells"), t("lesson.cache")], rows, { numbersFrom: 0 });
 }
 
 /** A button that shows a view of the page with the scene's sentence, words and head chosen. */

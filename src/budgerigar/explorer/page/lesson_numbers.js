@@ -9,7 +9,7 @@ const FLOAT = 4; // bytes of a float32
 
 function site(scene, params) {
   const found = siteOf(sited(scene, params));
-  if (!found) throw new Absent(t("lesson.noattention", { model: scene.about.name }));
+  if (!found) throw new Absent(t("lesson.noattention", { model: scene.question.model }));
   return found;
 }
 
@@ -36,21 +36,21 @@ async function step(scene, params, name) {
 async function link(scene, params) {
   const inner = sited(scene, params);
   const head = await headFor(inner, params, ends(inner, params));
-  if (!head.link) throw new Absent(t("lesson.absent", { word: params.key, model: scene.about.name }));
+  if (!head.link) throw new Absent(t("lesson.absent", { word: params.key, model: scene.question.model }));
   return head.link;
 }
 
 /** The share of `label` among the next tokens: {share, rank}; null: not among those that are named. */
 export function nextShare(scene, label) {
   const { next, words } = scene.reading;
-  if (!next) throw new Absent(t("lesson.nonext", { model: scene.about.name }));
+  if (!next) throw new Absent(t("lesson.nonext", { model: scene.question.model }));
   const bare = (id) => words[id].replaceAll("␣", "");
   const at = Array.from(next.ids.data).findIndex((id) => bare(id) === label);
   return at < 0 ? null : { share: next.p.data[at], rank: at + 1 };
 }
 
 const NUMBERS = {
-  model: (scene) => scene.about.name,
+  model: (scene) => scene.question.model,
   layers: (scene) => String(scene.about.layers),
   heads: (scene) => String(site(scene, {}).heads),
   parameters: (scene) => whole(scene.about.parameters ?? 0),
@@ -109,6 +109,6 @@ export function liveNumber(scene, { number: name, params }) {
   } catch (error) {
     failed(error);
   }
-  place.title = t("lesson.real", { model: scene.about.name });
+  place.title = t("lesson.real", { model: scene.question.model });
   return place;
 }

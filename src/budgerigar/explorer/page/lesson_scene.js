@@ -77,7 +77,7 @@ export function find(scene, side, word) {
   const [, name, number] = /^(.+?)(?:#(\d+))?$/su.exec(word) ?? [null, word, null];
   const { text, places } = spans(scene.reading, side);
   const start = starts(text, name)[Number(number ?? 1) - 1];
-  if (start === undefined) throw new Absent(t("lesson.absent", { word, model: scene.about.name }));
+  if (start === undefined) throw new Absent(t("lesson.absent", { word, model: scene.question.model }));
   let last = null;
   places.forEach(([from, to], at) => (last = from < start + name.length && to > start ? at : last));
   return last;
@@ -86,7 +86,7 @@ export function find(scene, side, word) {
 /** {query, key}: positions of the words that `params` name; null for one that is not named. */
 export function ends(scene, params) {
   const site = siteOf(scene);
-  if (!site) throw new Absent(t("lesson.noattention", { model: scene.about.name }));
+  if (!site) throw new Absent(t("lesson.noattention", { model: scene.question.model }));
   const at = (side, word) => (word === undefined ? null : find(scene, side, word));
   return { query: at(site.queries, params.query), key: at(site.keys, params.key) };
 }
@@ -101,7 +101,7 @@ export async function headFor(scene, params, { query, key }) {
   const site = siteOf(scene);
   const named = /^L(\d+)\.H(\d+)$/.exec(params.head ?? "");
   if (named && (Number(named[1]) >= site.layers || Number(named[2]) >= site.heads)) {
-    throw new Absent(t("lesson.nohead", { head: params.head, model: scene.about.name }));
+    throw new Absent(t("lesson.nohead", { head: params.head, model: scene.question.model }));
   }
   const links = query === null || key === null ? [] : (await linksOf(scene, { query, key })).links;
   const name = params.head ?? links[0]?.name ?? "L0.H0";

@@ -32,6 +32,7 @@ class Page {
   async speakOf(sentence) {
     this.scene = null;
     this.failed = null;
+    if (!sentence && !this.page.source) return;
     try {
       this.scene = await sceneOf(this.app, this.page, sentence);
     } catch (error) {
@@ -91,7 +92,7 @@ class Page {
   async body() {
     const { sentence, source, title, level, minutes } = this.page;
     await this.speakOf(sentence);
-    const facts = [t(`lesson.level.${level}`), minutes ? t("lesson.minutes", { minutes }) : null, this.scene ? t("lesson.model", { model: this.scene.about.name }) : null];
+    const facts = [t(`lesson.level.${level}`), minutes ? t("lesson.minutes", { minutes }) : null, this.scene ? t("lesson.model", { model: this.scene.question.model }) : null];
     const head = [h("h2", { tabindex: -1, class: "lesson-title" }, title), h("p", { class: "soft" }, facts.filter(Boolean).join(" · "))];
     const asked = this.scene?.question.source ? source || sentence : sentence;
     if (asked) head.push(h("p", { class: "lesson-sentence" }, h("bdi", {}, asked)));
