@@ -248,3 +248,23 @@ def test_the_spans_line_counts_what_is_to_be_written(tokenizer: Tokenizer) -> No
 def test_a_share_of_one_half_takes_two_passes() -> None:
     assert MaskRule(1, np.ones(2, bool), np.arange(2), share=0.5).passes == 2
     assert MaskRule(1, np.ones(2, bool), np.arange(2), share=0.15).passes == 7
+
+
+def test_a_short_text_is_not_read_with_the_padding_of_its_window(
+    encoder: Any, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = store_from_documents(DOCUMENTS[:1], tokenizer)
+    rule = mask_rule(tokenizer, whole_words=False)
+    whole = evaluate_masked(encoder, store, rule)
+    widths: list[int] = []
+    predict = encoder.predict
+
+    def watched(tokens: Tensor, *rest: Any, **named: Any) -> Any:
+        widths.append(tokens.shape[1])
+        return predict(tokens, *rest, **named)
+
+    monkeypatch.setattr(encoder, "predict", watched)
+    again = evaluate_masked(encoder, store, rule)
+    assert again == whole
+    assert set(widths) == {store.n_tokens}
+    assert store.n_tokens < 16

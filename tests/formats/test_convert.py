@@ -31,6 +31,10 @@ SHAPES: dict[str, dict[str, Any]] = {
     "vectors": {"assembly": "encoder-only", "positions": "learned", "norm_place": "post",
                 "embedding_norm": True, "token_head": False},
     "alibi": {"positions": "alibi"},
+    "window": {"norm": "rms", "norm_bias": False, "activation": "swiglu", "attention_window": 8,
+               **PLAIN},
+    "translator": {"assembly": "encoder-decoder", "positions": "sinusoidal", "norm_place": "pre",
+                   "activation": "relu"},
 }  # fmt: skip
 
 
@@ -187,3 +191,28 @@ def test_the_command_prints_the_difference(
     assert values["form"] == "hugging-face"
     assert values["difference"] <= 1e-5
     assert main(["convert", str(run), str(tmp_path / "b")]) == 2
+
+
+@pytest.mark.parametrize(
+    ("shape", "to", "says", "way"),
+    [
+        ("window", "gguf", "attention_window = 8 (there: none)", "--to hugging-face"),
+        ("t5", "gguf", "encoder-decoder", "--to hugging-face"),
+        ("translator", "hugging-face", "norm_place", "--to ctranslate2"),
+        ("alibi", "hugging-face", "positions = alibi", "budgie eject"),
+    ],
+)
+def test_what_does_not_fit_is_said_before_any_work_with_what_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shape: str, to: str, says: str, way: str
+) -> None:
+    def no_work(*_: Any) -> Any:
+        raise AssertionError("work before the check")
+
+    monkeypatch.setattr(forms, "answers", no_work)
+    with pytest.raises(UserError) as refused:
+        convert(made(tmp_path / "run", shape), tmp_path / "out", to)
+    words = str(refused.value)
+    assert says in words
+    assert way in words
+    assert "sink_tokens" not in words
+    assert not (tmp_path / "out").exists()

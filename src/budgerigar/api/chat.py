@@ -31,6 +31,8 @@ def conversation(
         UserError: the model has no template and none was given, or is not one that answers.
     """
     refuse_translator(model, "answer a message")
+    if model.role != "text":
+        model.chat("")  # says what this role can
     source = template or model.tokenizer.chat_template
     if not source:
         raise UserError(NO_TEMPLATE.format(name=model.name))

@@ -42,6 +42,7 @@ class EncoderModel(Model):
     generate = _refused("generate a text")
     stream = _refused("generate a text")
     generate_many = _refused("generate a text")
+    chat = _refused("answer a message")
     reach = _refused("say how far back it reaches")
 
     @property

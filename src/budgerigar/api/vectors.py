@@ -51,6 +51,7 @@ class WordVectorModel(Model):
     generate = _refused("generate a text")
     stream = _refused("generate a text")
     generate_many = _refused("generate a text")
+    chat = _refused("answer a message")
     score = _refused("score a text")
     logits = _refused("give logits")
     trace = _refused("be traced")

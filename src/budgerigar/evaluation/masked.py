@@ -127,9 +127,11 @@ def _passes(
     tokens = batch.tokens
     groups = torch.from_numpy(rule.groups(tokens.numpy(), seed, first))
     groups[torch.arange(tokens.shape[1])[None] >= torch.from_numpy(sizes)[:, None]] = -1
+    width = int(sizes.max())  # a text shorter than a window is not read with its padding
+    tokens, groups = tokens[:, :width], groups[:, :width]
     place = network.device
     inputs = {"document_ids": batch.document_ids, "positions": batch.positions}
-    inputs = {name: None if x is None else x.to(place) for name, x in inputs.items()}
+    inputs = {name: None if x is None else x[:, :width].to(place) for name, x in inputs.items()}
     short = bool((sizes < tokens.shape[1]).any())
     lengths = torch.from_numpy(sizes).to(place) if short else None
     for number in range(rule.passes):

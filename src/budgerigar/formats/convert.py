@@ -79,6 +79,7 @@ def convert(
         raise UserError(f"{out} exists already; choose another name or remove it first.")
     loaded = load_any(path)
     _refuse(loaded, form)
+    _check(loaded, form)
     if form == "ctranslate2":
         return _ctranslate2(loaded, out)
     asked = questions(loaded)
@@ -118,6 +119,38 @@ def _refuse(loaded: Loaded, form: str) -> None:
             f"{loaded.folder} is of kind {loaded.config['kind']}, and open forms of models are for "
             "Transformers: this one has no counterpart there."
         )
+
+
+def _check(loaded: Loaded, form: str) -> None:
+    """Raise a `UserError` before any work where a form cannot say what the model is; it names the
+    dials without a counterpart, and the forms that can."""
+    try:
+        _lacking(loaded, form)
+    except UserError as error:
+        others = [other for other in FORMS if other not in (form, "run") and _fits(loaded, other)]
+        if not others:
+            raise
+        ways = " or ".join(f"--to {other}" for other in others)
+        raise UserError(f"{error}\nWhat it can be written as: {ways}.") from None
+
+
+def _lacking(loaded: Loaded, form: str) -> None:
+    from budgerigar.formats import ctranslate2_out, gguf_out, hugging_face_out
+
+    if form == "hugging-face":
+        hugging_face_out.family_fit(loaded)
+    elif form == "gguf":
+        gguf_out.fit_gguf(loaded.network.config)
+    elif form == "ctranslate2":
+        ctranslate2_out.check(loaded.network.config)
+
+
+def _fits(loaded: Loaded, form: str) -> bool:
+    try:
+        _lacking(loaded, form)
+    except UserError:
+        return False
+    return True
 
 
 def _remove(out: Path) -> None:

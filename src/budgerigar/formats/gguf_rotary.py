@@ -67,11 +67,16 @@ def _from_divisors(v: Values, file: GgufFile, width: int, base: float) -> Rotary
     if len(found) != width // 2 or not bool((found > 0).all()) or not bool(found.isfinite().all()):
         v.refuse(f"{FREQUENCIES} holds {len(found)} divisors, and {width // 2} above 0 are needed")
         return None
-    for original in (8192, v.whole("context_length")):
+    return _scaling_of(found, v.whole("context_length"), width, base)
+
+
+def _scaling_of(found: torch.Tensor, context_length: int, width: int, base: float) -> RotaryScaling:
+    """What the reader makes of divisors (width / 2,)."""
+    for original in (8192, context_length):
         scaling = RotaryScaling("llama3", float(found.max()), original)
         if scaling.factor >= 1 and torch.allclose(divisors(scaling, width, base), found, rtol=1e-4):
             return scaling
-    return _by_divisors(found, v.whole("context_length"))
+    return _by_divisors(found, context_length)
 
 
 def _by_divisors(found: torch.Tensor, context_length: int) -> RotaryScaling:
@@ -87,9 +92,16 @@ def _by_divisors(found: torch.Tensor, context_length: int) -> RotaryScaling:
 
 
 def as_stored(config: TransformerConfig) -> TransformerConfig:
-    """The same model with LongRoPE's divisors that hold in it alone: a file has one set of them."""
+    """The same model as a file can say it, which has one set of divisors and no word on their kind:
+    with those of LongRoPE that hold in it alone, and of Llama 3 with what they are known by."""
     scaling = config.rotary_scaling
-    if config.positions != "rotary" or scaling is None or scaling.kind != "longrope":
+    if config.positions != "rotary" or scaling is None:
+        return config
+    if scaling.kind == "llama3":
+        width, base = config.head_width, config.rotary_base
+        found = divisors(scaling, width, base)
+        return config.replace(rotary_scaling=_scaling_of(found, config.context_length, width, base))
+    if scaling.kind != "longrope":
         return config
     if rotary_frequencies(config, config.rotary_base)[1] != 1.0:
         return config  # cosines and sines are scaled, which has no counterpart

@@ -21,6 +21,8 @@ def load_any(path: str | Path = "last", device: str = "cpu") -> Loaded:
     path = find_named(path) or path
     if isinstance(path, str | Path) and str(path).strip() and Path(path).is_file():
         return _load_file(Path(path), device)
+    if str(path).endswith((".gguf", ".bin")) and not Path(path).exists():
+        raise UserError(f"There is no file {path}.{near_model(Path(path).stem)}")
     try:
         folder = resolve_run(path)
     except UserError as error:

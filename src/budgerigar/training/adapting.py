@@ -31,11 +31,13 @@ from budgerigar.training.memory import memory_of
 from budgerigar.training.objectives import CLASSIFICATION, NEXT_TOKEN
 from budgerigar.training.plan_parts import shape_of
 from budgerigar.training.recipe import Recipe, flat, load_recipe
+from budgerigar.training.timing import MeasuredStep
 
 FINE_TUNE = "fine-tune"
 SHARE_OF_MEMORY = (
     0.6  # of what is free; the rest is for what else runs, and for what is not counted
 )
+EVALUATIONS = 4  # along the way, at least
 BASE = "base"  # the line to compare with
 PROGRAM = 500_000_000  # bytes of Python, torch and tokenizers themselves
 
@@ -268,6 +270,31 @@ def evaluation_length(recipe: Recipe, network: Any) -> int | None:
     return int(min(context, max(window_length(recipe.training, context), fitting)))
 
 
+def seconds_for_steps(recipe: Recipe, corpus: Any, step: MeasuredStep) -> float:
+    """Seconds of --minutes that are left for steps beside measuring before, along the way and after.
+
+    At least a quarter of them; says what measuring takes. Reading without learning is told from a
+    step: a third of it, half where the weights stay as they are, less where layers are computed twice.
+    """
+    training = recipe.training
+    assert training.minutes is not None
+    budget, n_tokens = 60 * training.minutes, corpus.validation.n_tokens
+    if recipe.objective != NEXT_TOKEN:
+        return budget
+    passes = 3 - int(training.lora is not None) + int(training.recompute)
+    per_token = step.seconds / step.tokens / passes
+    along = EVALUATIONS * min(training.evaluation_tokens or n_tokens, n_tokens)
+    seconds = per_token * (2 * n_tokens + along)
+    words = (
+        f"measuring: the base and the result on all {n_tokens:,} validation tokens, and along the way, "
+        f"about {seconds / 60:.1f} of the {training.minutes:g} minutes"
+    )
+    if seconds > 0.5 * budget:
+        words += f" (less with --validation-fraction below {recipe.text.validation_fraction:g})"
+    progress.note(words)
+    return max(0.95 * budget - seconds, 0.25 * budget)
+
+
 def measure_before(recipe: Recipe, corpus: Any, network: Any, metrics: Path) -> dict[str, float]:
     """The base's loss on the whole validation split, as a line to compare with; kept in `metrics`."""
     from budgerigar.evaluation import evaluate
@@ -275,6 +302,8 @@ def measure_before(recipe: Recipe, corpus: Any, network: Any, metrics: Path) -> 
     if recipe.objective != NEXT_TOKEN:
         return {}
     length = evaluation_length(recipe, network)
+    n_tokens = corpus.validation.n_tokens
+    progress.note(f"measuring the base first, on all {n_tokens:,} validation tokens")
     found = evaluate(network, corpus.validation, context_length=length)
     entry = {"kind": "before", "loss": found.nats_per_token, "bits_per_byte": found.bits_per_byte}
     append_metrics(metrics, {**entry, "n_tokens": found.n_tokens, "window": found.context_length})

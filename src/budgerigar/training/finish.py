@@ -11,8 +11,10 @@ from typing import Any
 from torch import nn
 
 from budgerigar import progress
+from budgerigar.formats.adapters import weights_file
 from budgerigar.formats.metrics import append_metrics
-from budgerigar.formats.run import RunFolder, load_network, save_weights
+from budgerigar.formats.run import RunFolder, save_weights
+from budgerigar.formats.tensors import load_network_tensors, read_tensors
 from budgerigar.training.adapting import before_and_after, evaluation_length
 from budgerigar.training.classifying import class_evaluator, class_sampler
 from budgerigar.training.corpora import first_tokens, measure_baselines
@@ -148,8 +150,9 @@ def run_loop(loop: Loop, recipe: Recipe, corpus: Any, folder: RunFolder) -> Trai
             f"is saved. Go on with: budgie train --resume {folder.path}"
         )
     network = loop.network
-    if folder.weights_path.is_file():
-        network = load_network(folder.path, folder.config(), str(loop.compute.device))
+    if folder.weights_path.is_file():  # into the network there is: a second one would not fit
+        path = weights_file(folder.path, folder.config())
+        load_network_tensors(network, read_tensors(path), path)
     else:
         save_weights(folder.path, network)
     source = getattr(corpus, "source_tokenizer", None)

@@ -31,6 +31,7 @@ from budgerigar.training.adapting import (
     need_base,
     needs_fine_tuning,
     said_of_base,
+    seconds_for_steps,
     set_recompute,
 )
 from budgerigar.training.asked import refuse_untrainable, without_effect
@@ -68,7 +69,7 @@ from budgerigar.training.recipe import (
 )
 from budgerigar.training.report import write_report
 from budgerigar.training.resume import resume_run
-from budgerigar.training.timing import SHARE_FOR_STEPS, settle_threads, steps_for_minutes
+from budgerigar.training.timing import SHARE_FOR_STEPS, measure_steps, settle_threads
 from budgerigar.training.word_vector_runs import settle_tokenizer, train_vectors
 
 VECTORS = "word-vectors"
@@ -268,9 +269,10 @@ def _train_network(
     callbacks: Iterable[Any],
 ) -> TrainedRun:
     compute = choose_compute(recipe.training)
+    fine_tuned = base is not None and needs_fine_tuning(base, recipe.training.lora)
     if base is not None:
         recipe, network = continue_from(recipe, corpus, base)
-        if needs_fine_tuning(base, recipe.training.lora):
+        if fine_tuned:
             recipe = fit_to_memory(recipe, network, compute.device)
     else:
         windows = recipe.objective in (NEXT_TOKEN, MASKED_WORDS)
@@ -285,14 +287,15 @@ def _train_network(
     network.to(compute.device)
     batches = make_batches(recipe, corpus, network)
     threads = plan.threads if plan else settle_threads(network, batches, recipe.training, compute)
-    recipe = _fix_steps(recipe, network, batches, corpus, compute)
+    measured = corpus if fine_tuned else None  # before and after, in the same minutes
+    recipe = _fix_steps(recipe, network, batches, measured, compute)
     text = describe_corpus(corpus, given, recipe.reads_pairs, recipe.objective)
     config = make_config(network.config, text, **said_of_base(recipe, base))
     tokenizers = (corpus.tokenizer, getattr(corpus, "source_tokenizer", None))
     folder = RunFolder.create(path, config, to_toml(recipe), *tokenizers)
     with folder.lock():
         lines = plan.baselines if plan else compared(recipe, corpus, network.context_length)
-        if base is not None and needs_fine_tuning(base, recipe.training.lora):
+        if fine_tuned:
             lines = lines | measure_before(recipe, corpus, network, folder.metrics_path)
         append_metrics(folder.metrics_path, {"kind": "baselines", "losses": lines})
         torch.manual_seed(recipe.training.seed)
@@ -329,7 +332,7 @@ def fit_context(recipe: Recipe, corpus: Any) -> Recipe:
 
 
 def _fix_steps(
-    recipe: Recipe, network: nn.Module, batches: Any, corpus: Any, compute: Compute
+    recipe: Recipe, network: nn.Module, batches: Any, measured: Any, compute: Compute
 ) -> Recipe:
     """Settle the number of steps once: the clock decides nothing after this."""
     training = recipe.training
@@ -337,8 +340,11 @@ def _fix_steps(
         return recipe
     if training.minutes is None:
         raise UserError("The recipe says neither steps nor minutes. Give --steps or --minutes.")
-    share = SHARE_FOR_STEPS * training.minutes
-    steps = steps_for_minutes(share, network, batches, training, compute)
+    step = measure_steps(network, batches, training, compute)
+    seconds = 60 * SHARE_FOR_STEPS * training.minutes
+    if measured is not None:
+        seconds = min(seconds, seconds_for_steps(recipe, measured, step))
+    steps = max(1, int(seconds / step.seconds))
     progress.note(f"{steps:,} steps fit into {training.minutes:g} minutes here")
     every = min(training.evaluate_every, max(steps // 4, 1))
     return recipe.replace(training={"steps": steps, "evaluate_every": every})

@@ -15,7 +15,7 @@ from torch import Tensor
 from budgerigar.errors import UserError
 from budgerigar.formats.families.family import Family
 from budgerigar.formats.families.values import Values
-from budgerigar.layers.config import TransformerConfig
+from budgerigar.layers.config import RotaryScaling, TransformerConfig
 
 FILLABLE = ("norm_weight", "norm_bias", "qkv_bias", "output_bias", "ff_bias", "head_bias")
 """what a family has and we lack can be given as ones or zeros, which change nothing"""
@@ -125,6 +125,8 @@ def _shown(value: Any) -> str:
         return ", ".join(values if len({*values}) > 1 else values[:1]) or "none"
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, RotaryScaling):
+        return f"{value.kind}, factor {value.factor:g} of {value.original_context_length:,} tokens"
     return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -156,7 +158,7 @@ def meaning(c: TransformerConfig) -> dict[str, Any]:
         "d_ff": c.ff_width,
         "embedding_scale": _embedding_scale(c),
     }
-    if any(found["attention_window"]):
+    if any(found["attention_window"]) and c.sink_tokens:
         found["sink_tokens"] = c.sink_tokens
     if c.token_head:
         names = ("tied_embeddings", "head_bias", "head_transform")
