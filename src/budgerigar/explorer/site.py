@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from budgerigar import progress
 from budgerigar.errors import UserError
+from budgerigar.explorer.lessons import tours
 from budgerigar.explorer.opening import load_models
 from budgerigar.inspection.export import SitePage, write_site
 from budgerigar.inspection.views import Look, can, look_at
@@ -31,18 +33,23 @@ def site(
     runs: Sequence[str] = (),
     texts: Sequence[str] = (),
     *,
+    own_tours: Sequence[str | Path] = (),
     device: str = "auto",
     threads: int | str | None = None,
 ) -> Path:
     """Write the page about `runs` (none: the demo's models) and `texts` into a new folder.
+
+    The lesson is on it, and the reader's `own_tours`.
 
     Raises:
         UserError: the folder exists, a model is not there, or a text does not fit it.
     """
     if Path(folder).exists():  # before minutes are spent on it
         raise UserError(f"{folder} exists already; choose another folder or remove it")
+    told = {"tours.json": json.dumps({"tours": tours(own_tours)}, ensure_ascii=False)}
+    looks = looks_at(load_models(runs, device, threads), texts)
     return write_site(
-        folder, [SitePage("index", TITLE, looks_at(load_models(runs, device, threads), texts))]
+        folder, [SitePage("index", TITLE, looks, blocks={"tours": "tours.json"})], told
     )
 
 

@@ -188,11 +188,13 @@ class SitePage:
     blocks: Mapping[str, Any] = field(default_factory=dict)
 
 
-def write_site(folder: str | Path, pages: Sequence[SitePage]) -> Path:
+def write_site(
+    folder: str | Path, pages: Sequence[SitePage], files: Mapping[str, str] | None = None
+) -> Path:
     """Write a folder that any web server can serve, at its root or below it, with real traces.
 
     The page's own files lie beside the pages, the records of each look in `records/`; nothing asks
-    any other host. The folder appears when all of it is there.
+    any other host. files: name -> text of further files. The folder appears when all of it is there.
 
     Raises:
         UserError: the folder exists, or two pages have one name.
@@ -210,6 +212,8 @@ def write_site(folder: str | Path, pages: Sequence[SitePage]) -> Path:
     aside.mkdir(parents=True)
     _copy(page_folder(), aside)
     (aside / "records").mkdir()
+    for name, text in (files or {}).items():
+        write_text(aside / name, text)
     for page in pages:
         write_text(aside / f"{page.name}.html", _site_page(page, aside))
     if "index" not in names:

@@ -88,6 +88,7 @@ def _write(options: argparse.Namespace) -> None:
         options.site,
         options.runs,
         options.text,
+        own_tours=options.tour,
         device=options.device or "auto",
         threads=options.threads,
     )
