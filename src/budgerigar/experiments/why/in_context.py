@@ -28,7 +28,7 @@ from budgerigar.inspection.induction import THRESHOLD, induction_scores
 from budgerigar.layers.config import TransformerConfig
 from budgerigar.models.transformer import Transformer
 
-# A rate three times that of the other small tasks: at 3e-3 the head comes after twice the steps.
+# A rate three times that of the other small tasks: with it the head forms well within 500 steps.
 SETTINGS = dataclasses.replace(ADAM, learning_rate=0.01, schedule="constant")
 KNOWN = 90.0  # % right that count as knowing the map
 UNKNOWN = 50.0  # and as not knowing it: a guess among the values of the map has 1 of `pairs`
