@@ -62,3 +62,24 @@ def tab(browser: Any, page_server: Served) -> Iterator[Visit]:
         assert not shown.wrong
         assert shown.asked
         assert all(each.startswith(f"http://{page_server.host}/") for each in shown.asked)
+
+
+@pytest.fixture(scope="module")
+def little(little_run: Path) -> bg.Model:
+    """That run, loaded."""
+    return bg.load(little_run, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def little_server(little: bg.Model) -> Iterator[Served]:
+    """The real server of that model under two names."""
+    with serving(Sessions({"little": little, "other": little})) as served:
+        yield served
+
+
+@pytest.fixture
+def served(little_server: Served) -> Iterator[Served]:
+    """The same with an empty log; afterwards it must still answer."""
+    little_server.said.clear()
+    yield little_server
+    assert little_server.request("GET", "/api/models").status == 200

@@ -111,3 +111,24 @@ def serving(sessions: Sessions, **settings: Any) -> Iterator[Served]:
             server.should_exit = True
             thread.join(10)
             sessions.close()
+
+
+SENTENCE = "the dog sat on the mat ."
+
+
+def asked(**more: Any) -> dict[str, Any]:
+    """A question about the little model."""
+    return {"model": "little", "text": SENTENCE, **more}
+
+
+def refused(served: Served, answer: Answer, status: int, *words: str) -> None:
+    """The answer is an error in words, and one line of the log says so."""
+    assert answer.status == status, answer.body[:200]
+    for word in words:
+        assert word in answer.words
+    assert len(served.said) == 1
+    (line,) = served.said
+    assert line.startswith("refused: ")
+    assert str(status) in line
+    assert line.isprintable()
+    assert len(line) < 400

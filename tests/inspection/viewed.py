@@ -108,3 +108,8 @@ def look(kind: str, **dials: Any) -> Look:
 def view(looked: Look, name: str, **params: Any) -> Any:
     """What the page would get, unpacked."""
     return unpack(ask(looked, name, params))
+
+
+def sites(looked: Look) -> list[tuple[str, str]]:
+    """The kinds of attention of its trace."""
+    return [(site.of, site.kind) for site in looked.trace.sites]
