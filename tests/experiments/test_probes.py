@@ -12,6 +12,7 @@ from budgerigar import api
 from budgerigar.errors import UserError
 from budgerigar.experiments import probes_context, probes_parallel, probes_recall
 from budgerigar.experiments.probes_recall import Sizes, recall, story_batches
+from budgerigar.experiments.probes_recall_words import Line, in_words
 from budgerigar.layers.attention import attention
 from budgerigar.text.stories import cloze_set
 
@@ -51,6 +52,23 @@ def test_recall_keeps_what_is_finished(tmp_path: Path, monkeypatch: pytest.Monke
         recall(models=names, sizes=SMALL, owners=2, out=tmp_path / "probe")
     with pytest.raises(UserError, match="no model 'bert'"):
         recall(models=("bert",), out=tmp_path / "other")
+
+
+def test_half_right_of_two_is_said_to_be_a_guess() -> None:
+    def says(*accuracy: float, owners: int = 2) -> tuple[str, ...]:
+        line = Line("lstm", 9, 1.0, 2.0, accuracy, accuracy)
+        return in_words([line], (0, 50, 2000), 100, owners)
+
+    guesses = says(47, 45, 12)
+    assert "it knows the two, not whose, and from 2,000 words on not always these" in guesses[0]
+    assert "None learnt" in guesses[1]
+    assert says(47, 45, 41)[0].endswith("it knows the two, not whose.")
+    assert "does not keep even these" in says(17, 8, 9)[0]
+    assert "at times it knows whose" in says(66, 50, 50)[0]
+    assert says(98, 97, 51) == (
+        "lstm: 98% right with no filler; below halfway to chance from 2,000 words on, 51% at 2,000.",
+    )
+    assert "below halfway to chance from 50 words on" in says(98, 50, 8, owners=1)[0]
 
 
 def test_an_encoder_decoder_is_scored_as_by_hand() -> None:

@@ -31,6 +31,7 @@ from budgerigar.errors import UserError
 from budgerigar.evaluation.cloze import fill_gaps, gap_ids
 from budgerigar.experiments.compare_words import duration
 from budgerigar.experiments.probes import Chart, Probe, keep, kept, probe_folder
+from budgerigar.experiments.probes_recall_words import HALF_RIGHT, Line, chance_of, in_words
 from budgerigar.experiments.why import learning
 from budgerigar.experiments.why.attention import lstm_settings
 from budgerigar.experiments.why.learning import last_mean, learn
@@ -41,7 +42,7 @@ from budgerigar.models.modes import without_dropout
 from budgerigar.models.ngram import NgramModel
 from budgerigar.models.rnn_config import RnnEncoderDecoderConfig
 from budgerigar.text.corpus import prepare_documents
-from budgerigar.text.stories import CHANCE, Story, cloze_set, iter_stories, stories_documents
+from budgerigar.text.stories import Story, cloze_set, iter_stories, stories_documents
 from budgerigar.training.recipe import TrainingRecipe, load_recipe
 
 MODELS = ("ngram", "feed-forward", "rnn", "lstm", "encoder-decoder", "transformer")
@@ -78,20 +79,6 @@ class Sizes:
 
 
 QUICK = Sizes(steps=300, longest=100, tests=60)
-
-
-@dataclass(frozen=True)
-class Line:
-    """What one model remembers, by distance, in %."""
-
-    name: str
-    parameters: int
-    seconds: float
-    loss: float | None
-    """nats per token at the end of the training (the encoder-decoder: per answer)"""
-    accuracy: tuple[float, ...]
-    probability: tuple[float, ...]
-    """mean, of the right pet"""
 
 
 @dataclass(frozen=True)
@@ -309,7 +296,7 @@ def _answers(
 
 
 def _probe(lines: Sequence[Line], sizes: Sizes, owners: int, seed: int, folder: Path) -> Probe:
-    chance = 100 * CHANCE if owners == 1 else 50.0
+    chance = chance_of(owners)
     who = "one owner" if owners == 1 else "two owners: find the owner, then the pet"
     what = "of all pets" if owners == 1 else "of the two that were named"
     return Probe(
@@ -319,7 +306,7 @@ def _probe(lines: Sequence[Line], sizes: Sizes, owners: int, seed: int, folder: 
         f"few words of its own lie between too). % right of {sizes.tests} unseen stories at each. "
         f"All read the same {sizes.steps:,} batches of about {sizes.batch_tokens:,} words; the "
         f"n-gram's order is {ORDER}, the feed-forward network sees {WINDOW - 1} words; chance "
-        f"({what}) is {chance:.1f}%. "
+        f"({what}) is {chance:.1f}%. {HALF_RIGHT if owners == 2 else ''}"
         f"Seed {seed}.",
         seed=seed,
         head=("model", "weights", "training", *(f"{d:,}" for d in sizes.distances)),
@@ -345,7 +332,7 @@ def _probe(lines: Sequence[Line], sizes: Sizes, owners: int, seed: int, folder: 
                 line=("chance", chance),
             ),
         ),
-        says=tuple(_says(line, sizes.distances, chance) for line in lines),
+        says=in_words(lines, sizes.distances, sizes.tests, owners),
         numbers={
             "owners": owners,
             "distances": list(sizes.distances),
@@ -354,24 +341,4 @@ def _probe(lines: Sequence[Line], sizes: Sizes, owners: int, seed: int, folder: 
             "models": [asdict(line) for line in lines],
         },
         folder=folder,
-    )
-
-
-def _says(line: Line, distances: Sequence[int], chance: float) -> str:
-    """Where it falls below halfway between everything right and chance."""
-    halfway = (100 + chance) / 2
-    falls = next((d for d, a in zip(distances, line.accuracy, strict=True) if a < halfway), None)
-    if falls is None:
-        low = min(line.accuracy)
-        return (
-            f"{line.name}: right in at least {low:.0f}% at every distance up to {distances[-1]:,}."
-        )
-    if falls == distances[0]:
-        return (
-            f"{line.name}: {line.accuracy[0]:.0f}% right with no filler at all, "
-            f"{line.accuracy[-1]:.0f}% at {distances[-1]:,}; it has not learnt to recall, or cannot."
-        )
-    return (
-        f"{line.name}: {line.accuracy[0]:.0f}% right with no filler; below halfway to chance from "
-        f"{falls:,} words on, {line.accuracy[-1]:.0f}% at {distances[-1]:,}."
     )
