@@ -199,6 +199,9 @@ def test_a_classifier_begins_with_an_encoder(tmp_path: Path, files: dict[str, Pa
     assert kept
     assert all(torch.equal(before[name], after[name]) for name in kept)
     assert run.network.config.pooling == "first"
+    assert (
+        run.network.config.dropout_residual == 0.1
+    )  # the recipe's 0.3 is for training from nothing
     assert run.network.config.n_classes == 2
     assert (tmp_path / "run" / "report.html").is_file()
     model: Any = bg.load(tmp_path / "run")

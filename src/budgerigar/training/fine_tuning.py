@@ -15,10 +15,15 @@ from budgerigar.formats.load import load_any
 from budgerigar.formats.run import Loaded
 from budgerigar.models.configs import config_to_dict
 from budgerigar.text.fill_in_tokens import need_mask, need_sentinels
+from budgerigar.text.model_catalogue import called
 from budgerigar.training.adapting import prepared
 from budgerigar.training.classifying import class_settings
 from budgerigar.training.objectives import CLASSIFICATION, MASKED_WORDS, SPAN_CORRUPTION
 from budgerigar.training.recipe import FROM_TEXT, Recipe, flat, reads_pairs, settings_of
+
+DROPOUT = (
+    "dropout"  # begins the names of settings that belong to training: no weight depends on them
+)
 
 
 def load_base(path: str | Path, settings: Mapping[str, Any]) -> Loaded:
@@ -38,6 +43,7 @@ def load_base(path: str | Path, settings: Mapping[str, Any]) -> Loaded:
     kept |= _vocabulary_of(base)
     if flat(settings).get("objective") == CLASSIFICATION:
         kept.pop("pooling", None)  # the head that uses it is new
+    kept = {name: value for name, value in kept.items() if not name.startswith(DROPOUT)}
     clash = [n for n, v in flat(settings).items() if n in kept and v not in (kept[n], "auto")]
     if clash:
         raise UserError(
@@ -142,15 +148,39 @@ def continue_from(recipe: Recipe, corpus: Any, base: Loaded) -> tuple[Recipe, An
         )
     network: Any
     network, new = prepared(recipe, base)
+    network = with_dropout(recipe, network)
     if recipe.objective == CLASSIFICATION:
         network = with_class_head(recipe, corpus, network, base)
         new = "; a new layer tells the classes"
     progress.note(
-        f"starting from {base.folder}: weights, shape and vocabulary "
+        f"starting from {called(base.folder)}: weights, shape and vocabulary "
         f"({base.tokenizer.vocab_size:,} pieces) kept; optimizer and schedule begin anew{new}"
     )
     model = {k: v for k, v in config_to_dict(network.config).items() if k not in FROM_TEXT}
     return dataclasses.replace(recipe, model=model), network.train()
+
+
+def with_dropout(recipe: Recipe, network: Any) -> Any:
+    """The network with the recipe's dropout in place of the one that its weights were learnt with.
+
+    Raises:
+        UserError: adapters lie on it, and the base below them stays as it is.
+    """
+    from budgerigar import models
+
+    config = network.config
+    asked = {n: v for n, v in recipe.model.items() if n.startswith(DROPOUT)}
+    changes = {n: v for n, v in asked.items() if hasattr(config, n) and getattr(config, n) != v}
+    if not changes:
+        return network
+    if recipe.training.lora is not None:
+        raise UserError(
+            f"{', '.join(changes)} cannot be given with --lora: the base below the adapters stays as "
+            "it is. Leave it out."
+        )
+    fresh = models.build(config.replace(**changes), seed=recipe.training.seed)
+    take_weights(fresh, network, with_classes=True)
+    return fresh
 
 
 def with_class_head(recipe: Recipe, corpus: Any, trained: Any, base: Loaded) -> Any:

@@ -19,6 +19,7 @@ DEFAULT_MINUTES = 10.0
 RATES = (
     "learning_rate", "embedding_learning_rate", "head_learning_rate", "muon_learning_rate",
 )  # fmt: skip
+MUCH_DROPOUT = 0.1
 
 
 @dataclass
@@ -83,10 +84,18 @@ def recipe_for(settings: Mapping[str, Any] | None, given: Given, base: Any = Non
 
 
 def slower_when_going_on(recipe: Recipe, settings: Mapping[str, Any] | None) -> Recipe:
-    """Lower rates for weights that were trained already: large steps would undo what was learnt."""
+    """Lower rates for weights that were trained already: large steps would undo what was learnt.
+
+    So would the dropout that keeps a network from learning a few texts by heart from nothing: at most
+    0.1 of it (Devlin et al. 2018, appendix A.3).
+    """
     given = flat(settings)
     names = [n for n in RATES if n not in given and getattr(recipe.training, n) is not None]
-    return recipe.replace(training={n: 0.3 * getattr(recipe.training, n) for n in names})
+    much = [n for n, v in recipe.model.items() if n.startswith("dropout") and v > MUCH_DROPOUT]
+    return recipe.replace(
+        training={n: 0.3 * getattr(recipe.training, n) for n in names},
+        model={n: MUCH_DROPOUT for n in much if n not in given},
+    )
 
 
 def heads_that_fit(recipe: Recipe, settings: Mapping[str, Any] | None) -> Recipe:
