@@ -36,7 +36,9 @@ def test_a_run_becomes_a_site(
 
 def test_each_kind_reads_a_sentence_of_the_lesson(models: dict[str, object]) -> None:
     looks = looks_at(models)  # type: ignore[arg-type]
-    asked = {str(look.question["model"]): look.question for look in looks}
-    assert asked["gpt"]["text"] == SENTENCES["text"][0]
-    assert asked["translator"]["source"] == SENTENCES["pair"][0]
-    assert asked["translator"].get("target") is None
+    asked: dict[str, list[str]] = {}
+    for look in looks:
+        told = look.question.get("text", look.question.get("source"))
+        asked.setdefault(str(look.question["model"]), []).append(str(told))
+    assert "Xuanyuan has a budgerigar ; it has green feathers ." in asked["gpt"]
+    assert asked["translator"][0] == SENTENCES["pair"][0]

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from budgerigar import progress
 from budgerigar.errors import UserError
-from budgerigar.explorer.lessons import tours
+from budgerigar.explorer.lessons import lesson, tours
 from budgerigar.explorer.opening import load_models
 from budgerigar.inspection.export import SitePage, write_site
-from budgerigar.inspection.views import Look, can, look_at
+from budgerigar.inspection.views import Look, look_at
+from budgerigar.inspection.views.look import kind_of
 
 if TYPE_CHECKING:
     from budgerigar.api import Model
@@ -57,18 +58,37 @@ TITLE = "Budgerigar: look inside"
 
 
 def looks_at(models: Mapping[str, Model], texts: Sequence[str] = ()) -> list[Look]:
-    """A look of each model at each text; without texts, at sentences that fit it."""
+    """A look of each model at each text; without texts, at the lesson's sentences for its kind.
+
+    Of the lesson's, those that a model cannot read (too long for it) are left out and named.
+    """
     found = []
     with progress.track("reading", total=len(models), unit="models") as job:
         for name, model in models.items():
             for question in _questions(model, texts):
-                found.append(look_at(model, {"model": name, **question}))
+                look = look_at(model, {"model": name, **question})
+                try:
+                    look.trace  # noqa: B018
+                except UserError as error:
+                    if texts:
+                        raise
+                    progress.note(f"{name}: a sentence of the lesson is left out: {error}")
+                else:
+                    found.append(look)
             job.advance()
     return found
 
 
 def _questions(model: Model, texts: Sequence[str]) -> Iterator[dict[str, Any]]:
-    pair = model.translates
-    kind = "pair" if pair else "encoder" if "mask_out" in can(model) else "text"
-    for text in texts or SENTENCES[kind]:
+    pair, kind = model.translates, kind_of(model.network)
+    usual = SENTENCES["pair" if pair else "encoder" if kind == "encoder" else "text"]
+    for text in texts or dict.fromkeys([*usual, *_of_lesson(kind, pair)]):
         yield {"source": text, "target": None} if pair else {"text": text}
+
+
+def _of_lesson(kind: str, pair: bool) -> Iterator[str]:
+    """Sentences of the lesson's pages about such a model."""
+    for page in lesson("en"):
+        text = page["source" if pair else "sentence"]
+        if text and kind in page["model"]:
+            yield str(text)

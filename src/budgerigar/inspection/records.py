@@ -155,12 +155,16 @@ def without_its_source(look: Look) -> list[Recorded]:
     own = {**look.question, "model": model_id(look)}
     found = []
     for question in ({**own, **more} for more in asked):
-        if question != own:
+        if _said(question) != _said(own):
             beside, kept = look_at(look.model, question), Recorded(question)
             for name in ("about", "read"):
                 kept.keep(name, {}, value_of(beside, name))
             found.append(kept)
     return found
+
+
+def _said(question: Params) -> dict[str, Any]:
+    return {name: part for name, part in question.items() if part is not None}
 
 
 def _others(look: Look) -> Iterator[tuple[str, Params]]:

@@ -94,7 +94,7 @@ function recordedChoice(app, onask) {
     [model, checkpoint, ...(off ?? []), blank ? t("edit.blank") : null, text ?? source ?? ""].filter(Boolean).join(" · "));
   const select = h("select", { id: "ask-recorded", onchange: () => onask(questions[select.value]) }, ...names.map((name, at) => h("option", { value: at }, name)));
   select.value = questions.findIndex((each) => canonical(each) === canonical(app.question));
-  return h("div", { class: "field" }, h("label", { for: "ask-recorded" }, t("ask.choose")), select);
+  return h("div", { class: "field recorded" }, h("label", { for: "ask-recorded" }, t("ask.choose")), select);
 }
 
 /** The menu; `.refresh(view id)` marks where we are. */

@@ -90,7 +90,8 @@ class Look {
 /** The source of a page that was written to a file. */
 export function recordedSource(recorded) {
   const looks = recorded.looks.map((look) => new Look(look, recorded.defaults));
-  const find = (question) => looks.find((look) => canonical(look.question) === canonical(question));
+  const named = (question) => canonical(telling({}, question)); // null says nothing
+  const find = (question) => looks.find((look) => named(look.question) === named(question));
   return {
     live: false,
     question: looks[0].question,
