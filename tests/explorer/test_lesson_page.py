@@ -166,3 +166,21 @@ def test_a_mistake_in_a_tour_and_in_an_experiment_is_told(page_server: Served) -
     answer = page_server.ask({}, "why", {"part": "colours"})
     assert answer.status == 422
     assert "'colours'" in answer.words
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing_and_a_phone_is_wide_enough(
+    browser: Any, page_server: Served, theme: str
+) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    with visit(browser, page_server.host, viewport={"width": 360, "height": 800}) as shown:
+        for number in (2, 5, 9, 10):
+            shown.go(view="lesson", theme=theme, language="en", v__page=number)
+            shown.until("!document.querySelector('.figure-place:empty')")
+            shown.page.evaluate(
+                "document.querySelectorAll('details').forEach((d) => (d.open = true))"
+            )
+            found = axe.run(shown.page).response["violations"]
+            assert not found, [(each["id"], each["nodes"][0]["html"]) for each in found]
+            assert shown.page.evaluate("document.documentElement.scrollWidth") <= 360, number

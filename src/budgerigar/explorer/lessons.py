@@ -59,6 +59,22 @@ def tours(own: Iterable[str | Path] = ()) -> list[dict[str, Any]]:
     return [*found, {"id": LESSON, "languages": {n: p for n in LANGUAGES if (p := lesson(n))}}]
 
 
+def sentences(told: Iterable[Mapping[str, Any]], kind: str) -> list[str]:
+    """What the pages of some tours speak of to a model of this kind, each text once."""
+    found: dict[str, None] = {}
+    for tour in told:
+        for page in (page for pages in tour["languages"].values() for page in pages):
+            if page["model"] == ["any"] or kind in page["model"]:
+                found |= dict.fromkeys(_spoken(page, "encoder-decoder" in kind))
+    return [text for text in found if text]
+
+
+def _spoken(page: Mapping[str, Any], pair: bool) -> list[str]:
+    own = page["source"] or page["sentence"] if pair else page["sentence"]
+    later = [block["rest"] for block in page["blocks"] if block["kind"] == "sentence"]
+    return [own, *later]
+
+
 class Whys:
     """Experiments of `budgie why`, run one after the other beside the models, each once."""
 

@@ -52,7 +52,7 @@ async function row(scene, params) {
 async function heat(scene, params) {
   const { inner, at, head } = await placed(scene, params);
   const payload = await inner.ask("head", { layer: head.layer, head: head.head, ...siteParams(inner), mask: true });
-  const map = new HeatMap({ name: head.name });
+  const map = new HeatMap({ name: `${siteTitle(siteOf(inner))}, ${head.name}` });
   requestAnimationFrame(() => { // it needs its width
     map.show(matrixOf(inner, payload), mapOptions(inner));
     if (at.query !== null) map.setCursor(at.query, at.key ?? 0);
