@@ -9,6 +9,7 @@ from toy import STORY, chinese, english, network, single_bytes, translator, word
 from budgerigar.errors import UserError
 from budgerigar.inspection.differences import aligned, compare_heads
 from budgerigar.inspection.traces import trace
+from budgerigar.text.tokenizers import train_tokenizer
 
 TIRED = " It had green feathers ."
 WIDE = " It had young feathers ."
@@ -67,6 +68,21 @@ def test_two_models_of_different_tokens_and_shapes() -> None:
     assert "L2.H0" in found.alone
     assert "L0.H3" in found.alone
     assert all(0 <= head.moved <= 1 for head in found)
+
+
+def test_tokenizers_that_change_the_text() -> None:
+    whole, raw = (train_tokenizer([STORY], kind=kind) for kind in ("word", "byte"))
+    networks = network(whole.vocab_size), network(raw.vocab_size)
+    one = trace(networks[0], whole, "he was so young .")  # as one that writes all in small letters
+    other = trace(networks[1], raw, "He was very young .")
+    found = compare_heads(one, other)
+    assert found.units == "words"
+    assert found.rows[:3] == (("he", "He"), ("was", "was"), ("so", "very"))
+    for units in (None, "words"):  # what stands in the place of a word is another word
+        with pytest.raises(UserError, match="most words are not the same"):
+            compare_heads(one, trace(networks[1], raw, "1 2 3 young ."), units=units)
+    with pytest.raises(UserError, match="most words are not the same"):
+        compare_heads(one, other, units="tokens")
 
 
 def test_cross_attention_and_what_does_not_fit() -> None:

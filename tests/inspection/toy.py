@@ -37,6 +37,10 @@ class Pieces:
     def vocab_size(self) -> int:
         return len(self.pieces)
 
+    @property
+    def fingerprint(self) -> str:
+        return repr(self.pieces)
+
     def token_bytes(self, token: int, /) -> bytes:
         return self.pieces[token]
 

@@ -1,8 +1,10 @@
 """Two sentences in one model, or one sentence in two models: what each head does differently.
 
 The tokens of both are aligned first: equal ones, and in between what stands in each other's place
-("tired" and "wide"). Where the two models cut the text into different tokens, words are compared: the
+("tired" and "wide"). Where two models cut the text into different tokens, words are compared: the
 weights on a word's tokens are summed, the rows of its tokens averaged (Clark et al. 2019, section 5).
+Tokenizers may change the text too (small letters, words that they do not know): what then stands in
+a word's place may be another word, so most words must be the same, or nothing is compared.
 A map holds second - first, so it is positive where the second looks harder; cells that either cannot
 see, or that have no counterpart, are told apart from cells that do not differ.
 
@@ -20,7 +22,7 @@ import numpy as np
 
 from budgerigar.errors import UserError
 from budgerigar.inspection.alignments import Words, pool, words_of
-from budgerigar.inspection.labels import Spelling, pad
+from budgerigar.inspection.labels import Spelling, pad, shorten
 from budgerigar.inspection.role_scores import uniform_weights
 from budgerigar.inspection.traces import Site, Trace
 
@@ -112,16 +114,19 @@ def compare_heads(
 ) -> Differences:
     """What the heads of `second` do otherwise than those of `first` of the same name.
 
-    units: None: tokens, unless both spell the same text with different tokens.
+    units: None: tokens, unless both spell the text with different tokens.
 
     Raises:
-        UserError: a kind of attention that one of them lacks, or nothing that both have.
+        UserError: a kind of attention that one of them lacks, nothing that both have, or two
+            tokenizers that made different words of it.
     """
     sites = first.site(of, kind), second.site(of, kind)
-    units = units or _units(sites)
+    foreign = _readers(first) != _readers(second)
+    units = units or _units(sites, foreign)
     sides = [_Side(trace, site, units) for trace, site in zip((first, second), sites, strict=True)]
-    rows = aligned(sides[0].row_names, sides[1].row_names)
-    columns = aligned(sides[0].column_names, sides[1].column_names)
+    match = _matched if foreign else aligned
+    rows = match(sides[0].row_names, sides[1].row_names)
+    columns = match(sides[0].column_names, sides[1].column_names)
     if not rows or not columns:
         raise UserError("the two texts have nothing in common that could be compared")
     picks = [np.ix_([r[n] for r in rows], [c[n] for c in columns]) for n in (0, 1)]
@@ -163,11 +168,34 @@ def _difference(name: str, cut: Sequence[np.ndarray], blind: np.ndarray) -> Head
     return HeadDifference(name, difference, moved, (int(place[0]), int(place[1])))
 
 
-def _units(sites: tuple[Site, Site]) -> Units:
-    """Words where the same text is cut into different tokens."""
-    same_text = sites[0].key_spelling.text == sites[1].key_spelling.text
-    same_cut = sites[0].key_spelling.spans == sites[1].key_spelling.spans
-    return "words" if same_text and not same_cut else "tokens"
+def _readers(trace: Trace) -> tuple[str | None, ...]:
+    """What its tokenizers are known by."""
+    readers = trace.tokenizer, trace.source_tokenizer or trace.tokenizer
+    return tuple(None if reader is None else reader.fingerprint for reader in readers)
+
+
+def _units(sites: tuple[Site, Site], foreign: bool) -> Units:
+    """Words where the same text, or that of two tokenizers, is cut into different tokens."""
+    for side in ("query_spelling", "key_spelling"):
+        first, second = (getattr(site, side) for site in sites)
+        if first.spans != second.spans and (foreign or first.text == second.text):
+            return "words"
+    return "tokens"
+
+
+def _matched(first: Sequence[str], second: Sequence[str]) -> Pairs:
+    """`aligned` between two tokenizers, capitals aside. `UserError` where most of it differs."""
+    plain = [[name.casefold() for name in names] for names in (first, second)]
+    found = aligned(*plain)
+    equal = sum(plain[0][a] == plain[1][b] for a, b in found)
+    if 2 * equal < max(len(first), len(second)):
+        shown = [f"“{shorten(' '.join(names), 40)}”" for names in (first, second)]
+        raise UserError(
+            f"the two models' tokenizers make {shown[0]} and {shown[1]} of the text: most words are "
+            "not the same, so there is nothing to compare row by row. Choose a text whose words both "
+            "know, or compare two texts in one of the models"
+        )
+    return found
 
 
 class _Side:
