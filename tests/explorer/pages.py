@@ -14,6 +14,7 @@ from urllib.parse import quote
 import pytest
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
+PATIENCE = 60.0  # seconds for anything to happen: far more than it takes, as machines may be busy
 HOW = (
     "the page's tests need a browser and found none of "
     f"{', '.join(NAMES)}. On Debian and Ubuntu: sudo apt-get install chromium"
@@ -66,7 +67,7 @@ class Visit:
 
     def turn(self, view: str, **state: Any) -> None:
         """The same without loading the page anew; by way of another view, so that it is drawn."""
-        end = time.monotonic() + 20
+        end = time.monotonic() + PATIENCE
         between = "sentence" if view != "sentence" else "grid"
         for each in (between, view):
             address = hash_of({"view": each, **state})
@@ -83,7 +84,7 @@ class Visit:
             "!document.querySelector('[aria-busy=true], .waiting, .stale')"
         )
 
-    def until(self, condition: str, seconds: float = 20.0) -> Any:
+    def until(self, condition: str, seconds: float = PATIENCE) -> Any:
         """What a JavaScript expression gives once that is true; polled, for the page allows no eval."""
         end = time.monotonic() + seconds
         while not (found := self.page.evaluate(condition)):
@@ -100,14 +101,27 @@ class Visit:
         return [" ".join(each.split()) for each in self.page.locator(selector).all_inner_texts()]
 
 
+def watched(page: Any, host: str = "") -> Visit:
+    """A visit whose errors are remembered, and which is patient."""
+    shown = Visit(page, host)
+    page.set_default_timeout(1000 * PATIENCE)
+
+    def heard(line: Any) -> None:
+        if line.type == "error":
+            shown.wrong.append(line.text)
+
+    page.on("pageerror", lambda error: shown.wrong.append(error.stack or str(error)))
+    page.on("console", heard)
+    return shown
+
+
 @contextmanager
 def visit(browser: Any, host: str, **settings: Any) -> Iterator[Visit]:
     """A tab whose every request to another host is stopped and remembered."""
     size = {"width": 1280, "height": 900}
     context = browser.new_context(**{"viewport": size, "locale": "en-US", **settings})
     page = context.new_page()
-    page.set_default_timeout(15_000)
-    shown = Visit(page, host)
+    shown = watched(page, host)
 
     def route(request: Any) -> None:
         shown.asked.append(request.request.url)
@@ -117,8 +131,6 @@ def visit(browser: Any, host: str, **settings: Any) -> Iterator[Visit]:
             request.abort()
 
     context.route("**/*", route)
-    page.on("pageerror", lambda error: shown.wrong.append(error.stack or str(error)))
-    page.on("console", lambda line: line.type == "error" and shown.wrong.append(line.text))
     try:
         yield shown
     finally:

@@ -61,7 +61,7 @@ class Served:
         **settings: Any,
     ) -> Answer:
         """One well-formed HTTP request on a connection of its own."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             connection.request(method, path, body, dict(headers or {}), **settings)
             found = connection.getresponse()

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 import viewed
-from pages import Visit, opened_browser, visit
+from pages import Visit, opened_browser, visit, watched
 from served import serving
 
 from budgerigar.explorer.sessions import Sessions
@@ -51,11 +51,8 @@ def opened(browser: Any, file: Path, **settings: Any) -> Iterator[Visit]:
     """A file from the disk in a browser without a network; it asks for nothing but itself."""
     context = browser.new_context(offline=True, locale="en-US", **settings)
     page = context.new_page()
-    page.set_default_timeout(15_000)
-    shown = Visit(page, "")
+    shown = watched(page)
     page.on("request", lambda request: shown.asked.append(request.url))
-    page.on("pageerror", lambda error: shown.wrong.append(str(error)))
-    page.on("console", lambda line: line.type == "error" and shown.wrong.append(line.text))
     try:
         page.goto(f"file://{file}")
         shown.drawn()

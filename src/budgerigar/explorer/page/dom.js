@@ -154,9 +154,10 @@ export function onDemand(words, build) {
   return details;
 }
 
-/** Wait for `promise` in `place`, then show what build(value) returns, or the words of the error. */
+/** Wait for `promise` in `place`, busy until then, and show what build(value) returns or the error's words. */
 export async function show(place, promise, build, lines = 4) {
   const turn = (place.turn = (place.turn ?? 0) + 1);
+  place.setAttribute("aria-busy", "true");
   const slow = setTimeout(() => place.turn === turn && !place.firstChild && place.append(waiting(lines)), 60);
   try {
     const built = build(await promise);
@@ -166,5 +167,6 @@ export async function show(place, promise, build, lines = 4) {
     if (!error.status && !error.missing) console.error(error);
   } finally {
     clearTimeout(slow);
+    if (place.turn === turn) place.removeAttribute("aria-busy");
   }
 }
