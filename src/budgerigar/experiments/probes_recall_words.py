@@ -9,7 +9,8 @@ from budgerigar.text.stories import CHANCE
 
 HALF_RIGHT = (
     "Two steps are asked for, whose pet and then which: half right is a model that knows the two "
-    "pets, not whose each is; what is above it knows whose. "
+    "pets, not whose each is (to name the latest every time is right in half too); what is above "
+    "it knows whose. "
 )
 
 
@@ -61,11 +62,11 @@ def _says_of_two(line: Line, distances: Sequence[int], chance: float, noise: flo
     if near > chance + noise:
         return f"{begins}, more than a guess between the two pets: at times it knows whose."
     if near < chance - noise:
-        return f"{begins}, less than a guess between the two pets: it does not keep even these."
+        return f"{begins}, less than a guess between the two pets: it does not keep the pets even."
     below = (d for d, a in zip(distances, line.accuracy, strict=True) if a < chance - noise)
     lost = next(below, None)
-    far = "" if lost is None else f", and from {lost:,} words on not always these"
-    return f"{begins}, what a guess between the two pets gives: it knows the two, not whose{far}."
+    far = "" if lost is None else f"; from {lost:,} words on less than that"
+    return f"{begins}, what a guess between the two pets gives: it does not know whose{far}."
 
 
 def _says(line: Line, distances: Sequence[int], chance: float) -> str:
