@@ -24,7 +24,8 @@ from budgerigar.errors import UserError
 from budgerigar.inspection.alignments import Words, pool, words_of
 from budgerigar.inspection.labels import Spelling, pad, shorten
 from budgerigar.inspection.role_scores import uniform_weights
-from budgerigar.inspection.traces import Site, Trace
+from budgerigar.inspection.sites import Site
+from budgerigar.inspection.traces import Trace
 
 Units = Literal["tokens", "words"]
 Pairs = list[tuple[int, int]]

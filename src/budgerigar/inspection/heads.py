@@ -24,7 +24,8 @@ from budgerigar.layers.attention import AttentionSteps
 from budgerigar.layers.visibility import View
 
 if TYPE_CHECKING:
-    from budgerigar.inspection.traces import Site, Trace
+    from budgerigar.inspection.sites import Site
+    from budgerigar.inspection.traces import Trace
 
 
 class Head:

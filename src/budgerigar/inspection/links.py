@@ -199,8 +199,8 @@ def same_distance(
 
 def untrained_copy(trace: Trace, seed: int = 0) -> Trace:
     """A trace of the same tokens by a model of the same shape with fresh weights."""
+    from budgerigar.inspection.sites import shared_bias
     from budgerigar.inspection.traces import Trace as Made
-    from budgerigar.inspection.traces import shared_bias
     from budgerigar.models import build
 
     network = build(trace.network.config, seed).to(trace.network.device).eval()

@@ -22,7 +22,8 @@ from budgerigar.inspection.labels import Spelling, shorten, spell, visible
 from budgerigar.inspection.matrix import PREDICTED_AXIS, SOURCE_AXIS
 from budgerigar.inspection.passes import run
 from budgerigar.inspection.places import places
-from budgerigar.inspection.traces import Site, Trace, shared_bias
+from budgerigar.inspection.sites import Site, shared_bias
+from budgerigar.inspection.traces import Trace
 from budgerigar.layers.visibility import View
 from budgerigar.models.base import check_ids
 from budgerigar.models.blank_source import WithoutSource

@@ -23,14 +23,15 @@ from budgerigar.errors import UserError
 from budgerigar.inspection.names import parse_head
 from budgerigar.inspection.passes import array, run
 from budgerigar.inspection.places import places
+from budgerigar.inspection.sites import shared_bias
 from budgerigar.inspection.stream import Stream, double, stream_of
-from budgerigar.inspection.traces import shared_bias
 from budgerigar.layers.config import TransformerConfig
 from budgerigar.layers.positions import rotary_frequencies, sinusoids
 from budgerigar.layers.visibility import View
 
 if TYPE_CHECKING:
-    from budgerigar.inspection.traces import Site, Trace
+    from budgerigar.inspection.sites import Site
+    from budgerigar.inspection.traces import Trace
 
 FARTHEST = 1_000_000
 """the most positions that a sentence is slid by"""

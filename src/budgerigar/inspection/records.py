@@ -33,7 +33,7 @@ import numpy as np
 from budgerigar.errors import UserError
 from budgerigar.inspection.heads import Head
 from budgerigar.inspection.pair_traces import PairTrace
-from budgerigar.inspection.traces import Site
+from budgerigar.inspection.sites import Site
 from budgerigar.inspection.views import VIEWS, Look, Stored, can, look_at, pack, value_of
 from budgerigar.inspection.views.linking import why_no_copy
 from budgerigar.inspection.views.payload import Kind

@@ -22,7 +22,8 @@ from budgerigar.inspection.role_scores import (
     sink_share,
     uniform_weights,
 )
-from budgerigar.inspection.traces import Site, Trace
+from budgerigar.inspection.sites import Site
+from budgerigar.inspection.traces import Trace
 
 Array = np.ndarray
 Place = tuple[str, str]  # (of, kind)

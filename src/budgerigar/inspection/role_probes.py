@@ -22,7 +22,8 @@ from budgerigar.inspection import role_gold as gold
 from budgerigar.inspection import role_patterns as patterns
 from budgerigar.inspection.alignment_errors import GoldPair, gold_of
 from budgerigar.inspection.alignments import Words, words_of
-from budgerigar.inspection.traces import Site, Trace, trace
+from budgerigar.inspection.sites import Site
+from budgerigar.inspection.traces import Trace, trace
 
 Array = np.ndarray
 

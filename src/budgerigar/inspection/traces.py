@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,12 +22,12 @@ from torch import Tensor
 from budgerigar.errors import UserError
 from budgerigar.inspection.heads import Head, mask_of
 from budgerigar.inspection.labels import Spelling, Word, shorten, spell, visible
-from budgerigar.inspection.matrix import KEY_AXIS, QUERY_AXIS, Mask
+from budgerigar.inspection.matrix import Mask
 from budgerigar.inspection.names import parse_head
 from budgerigar.inspection.passes import array, pass_inputs, run
-from budgerigar.inspection.places import choose, places
+from budgerigar.inspection.places import choose
+from budgerigar.inspection.sites import Site, sites_of
 from budgerigar.layers.attention import AttentionSteps
-from budgerigar.layers.visibility import View
 from budgerigar.models.base import check_ids
 
 if TYPE_CHECKING:
@@ -37,27 +36,6 @@ if TYPE_CHECKING:
     from budgerigar.inspection.surprise import TokenSurprise
 
 _KEPT_BYTES = 2**28  # of recomputed steps at the same time, or one layer where one is larger
-
-
-@dataclass(frozen=True)
-class Site:
-    """One kind of attention of a model: where it stands, what it sees, how its axes are labelled.
-
-    predicts: rows are named by the token that is being predicted there, not by the one just read.
-    blank: the source is switched off, so nothing is seen.
-    """
-
-    of: str
-    kind: str
-    modules: tuple[Any, ...]
-    view: View
-    bias: Tensor | None
-    query_spelling: Spelling
-    key_spelling: Spelling
-    query_axis: str = QUERY_AXIS
-    key_axis: str = KEY_AXIS
-    predicts: bool = False
-    blank: bool = False
 
 
 class Trace:
@@ -382,35 +360,6 @@ def _ids(
     if not ids:
         raise UserError("there is no text to look at: give at least one character")
     return ids, added
-
-
-def sites_of(
-    network: Any, inputs: dict[str, Tensor], values: dict[str, Tensor], spelling: Spelling
-) -> list[Site]:
-    """The self-attention of a model of one stack, with the view that the forward pass had."""
-    tokens = inputs["tokens"]
-    positions = inputs.get("positions")
-    if positions is None:
-        positions = torch.arange(tokens.shape[1], device=tokens.device)[None]
-    documents = inputs.get("document_ids")
-    sites = []
-    for place in places(network):
-        view = View(
-            positions,
-            positions,
-            causal=place.of == "decoder",
-            query_documents=documents,
-            key_documents=documents,
-        )
-        bias = shared_bias(network, place.of, view)
-        sites.append(Site(place.of, "self", place.modules, view, bias, spelling, spelling))
-    return [site for site in sites if f"{site.modules[0].name}.query" in values]
-
-
-def shared_bias(network: Any, of: str, view: View) -> Tensor | None:
-    """The position bias that all layers of a stack share, if it has one."""
-    bias: Tensor | None = getattr(network, of).bias(view)
-    return bias
 
 
 def _version(network: Any) -> int:

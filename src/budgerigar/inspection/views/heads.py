@@ -16,7 +16,7 @@ from budgerigar.inspection.matrix import MASKED
 from budgerigar.inspection.passes import array
 from budgerigar.inspection.role_probes import parking
 from budgerigar.inspection.role_scores import confidence, entropy, sink_share
-from budgerigar.inspection.traces import Site
+from budgerigar.inspection.sites import Site
 from budgerigar.inspection.views.look import Look
 from budgerigar.inspection.views.payload import Stored
 from budgerigar.inspection.views.sides import (

@@ -10,7 +10,7 @@ from budgerigar.inspection.alignments import align, token_weights
 from budgerigar.inspection.links import Link, rank
 from budgerigar.inspection.names import parse_head
 from budgerigar.inspection.pair_traces import PairTrace
-from budgerigar.inspection.traces import Site
+from budgerigar.inspection.sites import Site
 from budgerigar.inspection.views.cards import bare
 from budgerigar.inspection.views.look import Look
 from budgerigar.inspection.views.payload import Stored

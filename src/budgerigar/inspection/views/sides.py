@@ -12,7 +12,8 @@ from budgerigar.inspection.labels import Spelling, spell, visible
 from budgerigar.inspection.matrix import MASKED
 from budgerigar.inspection.pair_traces import PairTrace
 from budgerigar.inspection.places import Place, places
-from budgerigar.inspection.traces import Site, Trace
+from budgerigar.inspection.sites import Site
+from budgerigar.inspection.traces import Trace
 from budgerigar.inspection.views.look import Look
 from budgerigar.layers.additive_attention import AdditiveAttention
 
