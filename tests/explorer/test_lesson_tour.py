@@ -15,7 +15,8 @@ import budgerigar
 from budgerigar.cli.flags import parse
 from budgerigar.cli.table import COMMANDS
 from budgerigar.errors import UserError
-from budgerigar.explorer.lessons import lesson, tours
+from budgerigar.explorer.lessons import lesson, sentences, tours
+from budgerigar.explorer.site import _doors
 from budgerigar.explorer.tour import commands, parse_tour, read_tour
 from budgerigar.explorer.tour_grammar import DIRECTIVES, NUMBERS
 
@@ -247,3 +248,18 @@ def test_each_answer_ends_in_a_command(language: str) -> None:
     questions = [block for block in page["blocks"] if block["kind"] == "question"]
     assert len(questions) == 7
     assert all(block["blocks"][-1]["kind"] == "command" for block in questions)
+
+
+def test_what_the_lesson_speaks_of_to_each_kind() -> None:
+    told = tours()
+    decoder, pair = sentences(told, "decoder"), sentences(told, "encoder-decoder")
+    assert "Xuanyuan has a budgerigar ; it has green feathers ." in decoder
+    assert any(text.endswith("But he always remembered that") for text in decoder)
+    assert pair == ["轩辕有一只虎皮鹦鹉"]
+    assert sentences(told, "ngram") == []
+
+
+def test_each_page_has_an_address_in_a_site() -> None:
+    doors = _doors()
+    assert len(doors) == 20
+    assert "index.html#view=lesson&amp;language=zh&amp;v.page=3" in doors["lesson-3-zh.html"]

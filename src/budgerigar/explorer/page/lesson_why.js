@@ -31,7 +31,7 @@ function result(answer) {
 export function whyBlock(app, part) {
   const place = h("div", { "aria-live": "polite" });
   const line = `budgie why ${part}`;
-  const box = h("section", { class: "why-box", "aria-label": line }, h("h3", {}, t("why.title")), h("p", { class: "soft" }, t("why.lead")), command(line));
+  const box = h("section", { class: "why-box", "aria-label": line }, h("h3", {}, t("why.title")), app.source.live ? h("p", { class: "soft" }, t("why.lead")) : "", command(line));
   if (!app.source.live) {
     box.append(h("p", { class: "note" }, t("why.static")));
     return box;
