@@ -6,33 +6,12 @@ from pathlib import Path
 
 import pytest
 
-import budgerigar as bg
 from budgerigar.cli import main
-
-TEXT = "the cat sat on the mat .\nthe dog sat on the log .\n" * 40
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """runs/gpt and runs/ngram of the same text."""
-    folder = tmp_path_factory.mktemp("lens")
-    (folder / "text.txt").write_text(TEXT, encoding="utf-8")
-    common = {"steps": 2, "batch_size": 2, "baselines": False, "threads": 1, "sample_every": 0}
-    sizes = {"context_length": 32, "d_model": 16, "n_layers": 2, "n_heads": 2, "tokenizer": "word"}
-    bg.train(
-        folder / "text.txt",
-        recipe="nanogpt-char-cpu",
-        out=folder / "runs" / "gpt",
-        **common,
-        **sizes,
-    )  # type: ignore[arg-type]
-    bg.train(folder / "text.txt", recipe="ngram", out=folder / "runs" / "ngram", order=3)
-    return folder
 
 
 @pytest.fixture(autouse=True)
-def inside(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(place)
+def inside(looked_at: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(looked_at)
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "100")
 

@@ -11,34 +11,11 @@ import budgerigar as bg
 from budgerigar.cli import main
 from budgerigar.inspection import role_probes
 
-TEXT = "the cat sat on the mat .\nthe dog sat on the log .\n" * 40
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """runs/gpt, with its checkpoints, and runs/ngram of the same text."""
-    folder = tmp_path_factory.mktemp("roles")
-    (folder / "text.txt").write_text(TEXT, encoding="utf-8")
-    common = {"batch_size": 2, "baselines": False, "threads": 1, "sample_every": 0}
-    sizes = {"context_length": 32, "d_model": 16, "n_layers": 2, "n_heads": 2, "tokenizer": "word"}
-    bg.train(
-        folder / "text.txt",
-        recipe="nanogpt-char-cpu",
-        out=folder / "runs" / "gpt",
-        steps=4,
-        checkpoint_every=1,
-        keep_checkpoints=3,
-        **common,
-        **sizes,
-    )  # type: ignore[arg-type]
-    bg.train(folder / "text.txt", recipe="ngram", out=folder / "runs" / "ngram", order=3)
-    return folder
-
 
 @pytest.fixture(autouse=True)
-def inside(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def inside(looked_at: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the folder, with few texts to measure on."""
-    monkeypatch.chdir(place)
+    monkeypatch.chdir(looked_at)
     monkeypatch.setenv("NO_COLOR", "1")
     made = role_probes.repeats
     monkeypatch.setattr(role_probes, "repeats", lambda reader: made(reader, n=3))
