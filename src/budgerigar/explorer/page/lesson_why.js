@@ -19,7 +19,7 @@ export function command(line) {
 
 function result(answer) {
   const side = ({ what, words }) => h("div", {}, h("dt", {}, what), h("dd", { class: "big" }, words));
-  const pictures = answer.bars.map(({ title, unit, rows, top }) => h("div", {}, h("h4", {}, `${title} (${unit})`),
+  const pictures = answer.bars.map(({ title, unit, rows, top }) => h("div", {}, h("h4", {}, unit ? `${title} (${unit})` : title),
     h("ul", { class: "why-rows" }, ...rows.map(([name, value, words]) => h("li", {}, h("span", {}, name), h("span", { class: "track", "aria-hidden": "true" }, h("span", { class: "fill", "--share": Math.min(1, Math.max(0, value / top)) })), h("span", { class: "figure" }, words))))));
   return h("div", { class: "why-result", lang: "en" }, h("p", { class: "strong" }, answer.problem),
     h("dl", { class: "figures" }, side(answer.without), side(answer.with)), ...pictures, h("p", {}, answer.shows),
