@@ -76,6 +76,11 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         help="--roles --head-off: what stands for the head [mean; a translator's: zero]",
     )
     look_lens.add_flags(add)
+    _add_flags_of_kinds(parser)
+
+
+def _add_flags_of_kinds(parser: argparse.ArgumentParser) -> None:
+    """What to look at in models of one kind."""
     add = parser.add_argument_group("of an encoder-decoder").add_argument
     add("--target", metavar="TEXT", help="the translation to look at [the model's own]")
     add("--prefix", metavar="TEXT", help="its beginning only: what would come next?")
