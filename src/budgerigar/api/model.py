@@ -24,7 +24,7 @@ from budgerigar.api.pairs import (
     trace_pair,
 )
 from budgerigar.api.roles import need_vectors
-from budgerigar.api.score import Score
+from budgerigar.api.score import Score, score_text
 from budgerigar.api.translation import (
     Files,
     need_translator,
@@ -189,30 +189,9 @@ class Model(Writes, HasHeads):
 
         Of a translation `<end>` is scored too, which stands for its line end. See `Score`.
         """
-        from budgerigar.evaluation import score_ids
-
         if target is not None or self.translates:
             return Score(**score_pair(self, checked_text(text), checked_target(target)))
-        ids = list(self.tokenizer.encode(checked_text(text)))
-        first = 0 if self.start_id is not None else 1
-        if len(ids) <= first:
-            raise UserError(
-                "there is nothing to score: this model needs one token to start from and another "
-                "to predict, so give it a longer text"
-            )
-        nats, ranks = score_ids(self.network, ids, start_id=self.start_id)
-        scored = ids[first:]
-        raw = b"".join(self.tokenizer.token_bytes(token) for token in scored)
-        pieces = self.tokenizer.pieces(scored)
-        rows = [(piece, float(n), int(r)) for piece, n, r in zip(pieces, nats, ranks, strict=True)]
-        return Score(
-            tokens=len(scored),
-            characters=len(raw.decode("utf-8", errors="replace")),
-            bytes=len(raw),
-            nats=float(sum(row[1] for row in rows)),
-            per_token=rows,
-            unscored="".join(self.tokenizer.pieces(ids[:first])),
-        )
+        return score_text(self, checked_text(text))
 
     @torch.inference_mode()
     def logits(self, ids: Sequence[int], source: Sequence[int] | None = None) -> Tensor:

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from budgerigar.errors import UserError
+
+if TYPE_CHECKING:
+    from budgerigar.api.model import Model
 
 
 @dataclass(frozen=True)
@@ -45,3 +51,29 @@ class Score:
     def perplexity(self) -> float:
         """exp of nats per token: between how many equally likely tokens the model wavers."""
         return math.exp(self.nats_per_token)
+
+
+def score_text(model: Model, text: str) -> Score:
+    """What `model`, which reads from left to right, makes of `text`."""
+    from budgerigar.evaluation import score_ids
+
+    ids = list(model.tokenizer.encode(text))
+    first = 0 if model.start_id is not None else 1
+    if len(ids) <= first:
+        raise UserError(
+            "there is nothing to score: this model needs one token to start from and another "
+            "to predict, so give it a longer text"
+        )
+    nats, ranks = score_ids(model.network, ids, start_id=model.start_id)
+    scored = ids[first:]
+    raw = b"".join(model.tokenizer.token_bytes(token) for token in scored)
+    pieces = model.tokenizer.pieces(scored)
+    rows = [(piece, float(n), int(r)) for piece, n, r in zip(pieces, nats, ranks, strict=True)]
+    return Score(
+        tokens=len(scored),
+        characters=len(raw.decode("utf-8", errors="replace")),
+        bytes=len(raw),
+        nats=float(sum(row[1] for row in rows)),
+        per_token=rows,
+        unscored="".join(model.tokenizer.pieces(ids[:first])),
+    )
