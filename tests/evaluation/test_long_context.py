@@ -67,7 +67,7 @@ def test_logits_are_made_some_at_a_time(documents: bool, monkeypatch: pytest.Mon
     store = store_of(500, documents)
     config = TransformerConfig(**TINY, context_length=64)
     whole = evaluate(Watched(config), store)
-    monkeypatch.setattr(losses, "LOGITS_AT_ONCE", 7 * V)
+    monkeypatch.setattr(losses, "LOGITS_IN_PARTS", 7 * V)
     network = Watched(config)
     parts = evaluate(network, store)
     assert max(network.answered) == 7

@@ -233,6 +233,7 @@ def test_a_step_is_made_to_fit_the_memory(
     recipe = adapting.fine_tuning_recipe(base, {"lora": 2})
     recipe = recipe.replace(training={"lora": 2, "batch_size": 6})
     network, _ = adapting.prepared(recipe, base)
+    monkeypatch.setattr(adapting, "_measuring", lambda recipe, network: 0)
     need = adapting.needed(recipe, network)
     device = torch.device("cpu")
     monkeypatch.setattr(adapting, "_free", lambda device: int(need.total / 0.5))

@@ -33,7 +33,9 @@ def conversation(
     refuse_translator(model, "answer a message")
     if model.role != "text":
         model.chat("")  # says what this role can
-    source = template or model.tokenizer.chat_template
+    source = model.tokenizer.chat_template if template is None else template
+    if template is not None and not template.strip():
+        raise UserError("the chat template that was given is empty: it makes nothing of a message")
     if not source:
         raise UserError(NO_TEMPLATE.format(name=model.name))
     chosen = sampling_options({"max_new_tokens": MOST_NEW_TOKENS, **options})

@@ -36,8 +36,22 @@ class EncoderModel(Model):
     """An encoder-only model. Its `score` is a pseudo-log-likelihood, its loss that of hidden words."""
 
     role = "fill-in"
-    does = "fills in words"
-    verbs = "fill, embed, evaluate, look; and begin a classifier (train FILE.tsv --classify --from)"
+
+    @property
+    def does(self) -> str:
+        """What it is for, in words."""
+        return "fills in words" if self._fills else "makes vectors of texts"
+
+    @property
+    def verbs(self) -> str:
+        """The commands that it can."""
+        verbs = "fill, embed, evaluate, look" if self._fills else "embed, look"
+        return f"{verbs}; and begin a classifier (train FILE.tsv --classify --from)"
+
+    @property
+    def _fills(self) -> bool:
+        """It has an output layer over its vocabulary, which models for vectors lack."""
+        return bool(self.network.config.token_head)
 
     generate = _refused("generate a text")
     stream = _refused("generate a text")
@@ -106,6 +120,11 @@ class EncoderModel(Model):
         from budgerigar.training.fill_in import fill_in_loss
 
         refuse_others(self, others)
+        if not self._fills:
+            raise UserError(
+                f"{self.name} has no output layer over its vocabulary, so it tells no words and there "
+                f"is no loss to measure. What this one can: {self.verbs}."
+            )
         store = text_store(self, file, encoding)
         found: MaskedEvaluation = fill_in_loss(
             recipe_of(self, "masked-words"), self.network, store, self.tokenizer

@@ -44,7 +44,8 @@ def need_filler(model: Model) -> None:
     if getattr(model.config, "assembly", None) == "encoder-only":
         if model.config.n_classes or not model.config.token_head:
             raise UserError(
-                f"{model.name} has no output layer over its vocabulary, so it fills in no words"
+                f"{model.name} has no output layer over its vocabulary, so it fills in no words. "
+                f"What this one can: {getattr(model, 'verbs', 'embed, look')}."
             )
         return
     if translates(model.network) and sentinel_ids(model.tokenizer):

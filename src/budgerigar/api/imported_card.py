@@ -10,6 +10,7 @@ from typing import Any
 from budgerigar.errors import UserError
 from budgerigar.models.card import Card
 from budgerigar.models.card import card as card_of
+from budgerigar.text.model_catalogue import called
 
 _BITS = {"F64": 64, "F32": 32, "F16": 16, "BF16": 16}
 
@@ -63,7 +64,7 @@ def _folder_card(folder: Path, tensors: Any = None, name: str = "") -> Card:
         **_tokenizer(lambda: tokenizers_of(folder)[0], notes),
         **_pooling(folder, notes),
     }
-    return _card(found.config, name or str(folder), facts, notes)
+    return _card(found.config, name or called(folder), facts, notes)
 
 
 def _gguf_card(path: Path) -> Card:
@@ -88,7 +89,7 @@ def _gguf_card(path: Path) -> Card:
             "weights: quantised ones stay packed, so less memory is taken than float32 would"
         )
     facts |= _tokenizer(lambda: tokenizer_from_gguf(said, str(path)), notes)
-    return _card(found.config, str(path), facts, notes)
+    return _card(found.config, called(path), facts, notes)
 
 
 def _llama2c_card(path: Path, header: Any) -> Card:

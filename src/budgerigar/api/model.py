@@ -35,6 +35,7 @@ from budgerigar.api.translation import (
 )
 from budgerigar.api.writing import Writes
 from budgerigar.errors import UserError
+from budgerigar.text.model_catalogue import called
 
 if TYPE_CHECKING:
     from budgerigar.api.evaluation import TranslationEvaluation
@@ -89,8 +90,8 @@ class Model(Writes, HasHeads):
 
     @property
     def name(self) -> str:
-        """How to speak of it: its folder, or what it is."""
-        return "this model" if self.folder is None else str(self.folder)
+        """How to speak of it: its folder, its name in the catalogue, or what it is."""
+        return "this model" if self.folder is None else called(self.folder)
 
     @property
     def config(self) -> Any:

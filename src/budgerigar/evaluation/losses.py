@@ -33,8 +33,11 @@ Forward = Callable[..., Tensor]
 LOGITS_AT_ONCE = 1 << 26
 """Logits per batch (256 MB in float32): with large vocabularies batches get smaller."""
 
-ACTIVATIONS_AT_ONCE = 1 << 28
+ACTIVATIONS_AT_ONCE = 1 << 27
 """Bytes that a batch's activations may take where its logits are made some at a time."""
+
+LOGITS_IN_PARTS = 1 << 24
+"""Logits that are made at a time there (64 MB in float32, and as much again for their softmax)."""
 
 NGRAM_TOKENS_AT_ONCE = 1 << 20
 
@@ -161,10 +164,14 @@ def _gives_vectors(network: Any) -> bool:
 
 def _rows_by_bytes(network: Any, length: int, store: TokenStore, most: int) -> int:
     """Windows per batch, so that the activations of a layer stay below a limit."""
-    config = network.config
-    numbers = 8 * config.d_model + 3 * config.ff_width  # of a token, in a layer
+    numbers = numbers_of_token(network.config)
     seen = 5 * length if store.end_id is not None else 0  # its row of the mask between documents
     return min(most, max(1, ACTIVATIONS_AT_ONCE // (length * (4 * numbers + seen))))
+
+
+def numbers_of_token(config: Any) -> int:
+    """What is there of a token at a time while a layer of a decoder is computed, about."""
+    return int(8 * config.d_model + 3 * config.ff_width)
 
 
 def _without_padding(batch: Batch) -> Batch:
@@ -188,7 +195,7 @@ def _by_parts(
     """All vectors of a batch at once, their logits some at a time: those of 8,192 tokens and 49,152
     pieces would take 1.6 GB."""
     vectors, wanted = network.vectors(tokens, **fields)[scored], targets[scored]
-    size = max(1, LOGITS_AT_ONCE // network.vocab_size)
+    size = max(1, LOGITS_IN_PARTS // network.vocab_size)
     for first in range(0, len(wanted), size):
         part = slice(first, first + size)
         yield measure(network.read_out(vectors[part]), wanted[part], ranks)

@@ -107,6 +107,15 @@ def _folder(wanted: ModelEntry, cache: str | Path | None) -> Path:
     return cache_folder(cache) / "models" / f"{wanted.name}-{digest}"
 
 
+def called(path: str | Path) -> str:
+    """How to speak of the model at `path`: by its name in the catalogue, else by the path itself."""
+    for name, entry in models().items():
+        folder = _folder(entry, None)
+        if Path(path) in (folder, folder / entry.load):
+            return name
+    return str(path)
+
+
 def _is_there(folder: Path, wanted: ModelEntry, check: bool) -> bool:
     def fits(file: ModelFile) -> bool:
         path = folder / file.name

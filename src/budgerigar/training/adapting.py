@@ -18,7 +18,12 @@ from torch import nn
 
 from budgerigar import progress
 from budgerigar.errors import UserError
-from budgerigar.evaluation.losses import LOGITS_AT_ONCE
+from budgerigar.evaluation.losses import (
+    ACTIVATIONS_AT_ONCE,
+    LOGITS_AT_ONCE,
+    LOGITS_IN_PARTS,
+    numbers_of_token,
+)
 from budgerigar.formats.adapters import described, with_new_adapters
 from budgerigar.formats.metrics import append_metrics, read_metrics
 from budgerigar.formats.run import Loaded
@@ -26,7 +31,9 @@ from budgerigar.layers.config import TransformerConfig
 from budgerigar.layers.lora import has_adapters, merged, targets_of
 from budgerigar.layers.packed_linear import n_weights, packed_bytes, unpack
 from budgerigar.layers.shapes import activation_values_per_token
+from budgerigar.training.allocator import give_back_freed_memory
 from budgerigar.training.corpora import window_length
+from budgerigar.training.device import computes_bfloat16
 from budgerigar.training.memory import memory_of
 from budgerigar.training.objectives import CLASSIFICATION, NEXT_TOKEN
 from budgerigar.training.plan_parts import shape_of
@@ -39,7 +46,7 @@ SHARE_OF_MEMORY = (
 )
 EVALUATIONS = 4  # along the way, at least
 BASE = "base"  # the line to compare with
-PROGRAM = 500_000_000  # bytes of Python, torch and tokenizers themselves
+PROGRAM = 400_000_000  # bytes of Python, torch and tokenizers themselves
 
 
 def needs_fine_tuning(base: Loaded, lora: Any = None) -> bool:
@@ -155,16 +162,19 @@ class Need:
     """gradients and the optimizer's two averages"""
     batch: int
     """what a forward pass keeps for the backward pass"""
+    measuring: int = 0
+    """what an evaluation takes, which is at other times than a batch"""
 
     @property
     def total(self) -> int:
         """All of it together."""
-        return self.weights + self.state + self.batch + PROGRAM
+        return self.weights + self.state + max(self.batch, self.measuring) + PROGRAM
 
     def text(self) -> str:
         """In words."""
-        parts = {"weights": self.weights, "optimizer": self.state, "batch": self.batch}
-        parts["program"] = PROGRAM
+        parts = {"weights": self.weights, "optimizer": self.state}
+        most = "batch" if self.batch >= self.measuring else "measuring"
+        parts |= {most: max(self.batch, self.measuring), "program": PROGRAM}
         shown = ", ".join(f"{name} {size / 1e9:.2f}" for name, size in parts.items())
         return f"about {self.total / 1e9:.1f} GB ({shown})"
 
@@ -172,13 +182,15 @@ class Need:
 def needed(recipe: Recipe, network: nn.Module) -> Need:
     """Bytes of weights, optimizer and a batch, counted from shapes.
 
-    With all weights learnt, those of a twin are in it on which the first steps are timed. Adapters
-    keep what they read beside what the base keeps, which is seldom over a third more.
+    With all weights learnt, those of a twin are in it where steps are timed first. Adapters keep what
+    they read beside what the base keeps, which is seldom over a third more. Products in bfloat16 keep
+    a copy of each matrix for the backward pass.
     """
     training = recipe.training
     config: Any = network.config
     learnt = sum(p.numel() for p in network.parameters() if p.requires_grad)
-    weights = packed_bytes(network) + (0 if has_adapters(network) else 4 * learnt)
+    timed = training.steps is None or training.threads == "auto"
+    weights = packed_bytes(network) + (4 * learnt if timed and not has_adapters(network) else 0)
     if not isinstance(config, TransformerConfig):
         return Need(weights, 12 * learnt, 0)
     pairs = recipe.reads_pairs
@@ -190,7 +202,29 @@ def needed(recipe: Recipe, network: nn.Module) -> Need:
         depth = config.encoder_layers + config.decoder_layers
         values = depth * config.d_model + (values - head) // max(depth, 1) + head
     beside = 4 / 3 if has_adapters(network) else 1.0
-    return Need(weights, 12 * learnt, int(4 * beside * tokens * values))
+    batch = int(4 * beside * tokens * values) + _bfloat16_copies(training, network)
+    return Need(weights, 12 * learnt, batch, _measuring(recipe, network))
+
+
+def _bfloat16_copies(training: Any, network: nn.Module) -> int:
+    matrices = [p for p in network.parameters() if p.dim() == 2]
+    place = matrices[0].device if matrices else torch.device("cpu")
+    automatic = training.precision == "auto" and computes_bfloat16(place)
+    return (
+        2 * sum(p.numel() for p in matrices) if automatic or training.precision == "bfloat16" else 0
+    )
+
+
+def _measuring(recipe: Recipe, network: Any) -> int:
+    """Bytes that measuring a loss takes at the most: of a decoder's layers, and of some logits with
+    their softmax (`evaluation/losses.py`)."""
+    config = network.config
+    if recipe.objective != NEXT_TOKEN or config.assembly != "decoder-only":
+        return 0
+    length = evaluation_length(recipe, network) or config.context_length
+    window = 4 * length * numbers_of_token(config)
+    logits = min(LOGITS_IN_PARTS, 32 * length * config.vocab_size)
+    return max(window, min(32 * window, ACTIVATIONS_AT_ONCE)) + 8 * logits
 
 
 def fit_to_memory(recipe: Recipe, network: nn.Module, device: torch.device) -> Recipe:
@@ -202,9 +236,14 @@ def fit_to_memory(recipe: Recipe, network: nn.Module, device: torch.device) -> R
     there, free = memory_of(device), _free(device)
     room = int(SHARE_OF_MEMORY * (free or there or sys.maxsize))
     asked = recipe.training
-    if needed(recipe, network).total > room:
+
+    def too_large() -> bool:
+        need = needed(recipe, network)
+        return need.total > room and need.batch > need.measuring
+
+    if too_large():
         recipe = recipe.replace(training={"recompute": True})
-    while needed(recipe, network).total > room and recipe.training.batch_size > 1:
+    while too_large() and recipe.training.batch_size > 1:
         if recipe.reads_pairs:
             break
         t = recipe.training
@@ -305,6 +344,7 @@ def measure_before(recipe: Recipe, corpus: Any, network: Any, metrics: Path) -> 
     n_tokens = corpus.validation.n_tokens
     progress.note(f"measuring the base first, on all {n_tokens:,} validation tokens")
     found = evaluate(network, corpus.validation, context_length=length)
+    give_back_freed_memory()
     entry = {"kind": "before", "loss": found.nats_per_token, "bits_per_byte": found.bits_per_byte}
     append_metrics(metrics, {**entry, "n_tokens": found.n_tokens, "window": found.context_length})
     progress.note(

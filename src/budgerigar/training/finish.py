@@ -16,6 +16,7 @@ from budgerigar.formats.metrics import append_metrics
 from budgerigar.formats.run import RunFolder, save_weights
 from budgerigar.formats.tensors import load_network_tensors, read_tensors
 from budgerigar.training.adapting import before_and_after, evaluation_length
+from budgerigar.training.allocator import give_back_freed_memory
 from budgerigar.training.classifying import class_evaluator, class_sampler
 from budgerigar.training.corpora import first_tokens, measure_baselines
 from budgerigar.training.device import Compute
@@ -108,7 +109,10 @@ def _evaluator(recipe: Recipe, corpus: Any) -> Callable[[nn.Module, bool], Any]:
 
     def run(network: Any, everything: bool) -> Any:
         length = evaluation_length(recipe, network)
-        return evaluate(network, whole if everything else part, context_length=length)
+        give_back_freed_memory()
+        found = evaluate(network, whole if everything else part, context_length=length)
+        give_back_freed_memory()
+        return found
 
     return run
 

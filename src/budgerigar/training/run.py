@@ -225,7 +225,10 @@ def _budget(
     asked = changes.pop("minutes", None)
     minutes = minutes if minutes is not None else asked
     recipe_from_dict({"training": {"minutes": minutes}}, "settings")  # refuses what is no time
-    return (None if "steps" in flat(changes) else minutes), changes
+    if minutes is not None and "steps" in flat(changes):
+        progress.note("note: --minutes has no effect here: --steps says how long")
+        minutes = None
+    return minutes, changes
 
 
 def _planned(

@@ -35,6 +35,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--template", metavar="FILE", help="a chat template (Jinja2) instead of the model's own"
     )
+    parser.add_argument("--encoding", metavar="NAME", help="encoding of stdin, if not UTF-8")
     parser.add_argument("--stop", action="append", metavar="TEXT", help="end an answer before this")
     parser.add_argument(
         "--max-new-tokens",
@@ -68,7 +69,7 @@ def run(options: argparse.Namespace) -> None:
     if sys.stdin is not None and sys.stdin.isatty() and not options.json:
         _interactive(talk)
     else:
-        _piped(talk, options.json)
+        _piped(talk, options.json, options.encoding)
 
 
 def _interactive(talk: Any) -> None:
@@ -99,9 +100,9 @@ def _interactive(talk: Any) -> None:
             print(f"budgie: {error}", file=sys.stderr)
 
 
-def _piped(talk: Any, as_json: bool) -> None:
+def _piped(talk: Any, as_json: bool, encoding: str | None) -> None:
     """Each line is a message; blank lines are none."""
-    for text in _lines():
+    for text in _lines(encoding):
         if text == "/quit":
             break
         if text == "/reset":
@@ -117,8 +118,14 @@ def _piped(talk: Any, as_json: bool) -> None:
         print_json({"messages": talk.messages, "finish": talk.finish})
 
 
-def _lines() -> Iterator[str]:
+def _lines(encoding: str | None) -> Iterator[str]:
     if sys.stdin is None:
+        return
+    if encoding is not None and hasattr(sys.stdin, "buffer"):  # line ends may be two bytes long
+        from budgerigar.text.reading import decode_text
+
+        whole = decode_text(sys.stdin.buffer.read(), "stdin", encoding)
+        yield from (line.strip() for line in whole.split("\n"))
         return
     for line in getattr(sys.stdin, "buffer", sys.stdin):
         if isinstance(line, bytes):

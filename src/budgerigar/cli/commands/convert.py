@@ -2,6 +2,11 @@
 folder of Budgerigar's own, or, of a translator, a CTranslate2 folder. What was written is read again,
 and the largest difference of the logits is printed; a setting that has no counterpart there is named,
 and nothing is written.
+
+Runs of these recipes are Hugging Face folders of a family, also at other sizes (--d-model, --n-layers):
+gpt2-124m, nanogpt-char-cpu, nanogpt-char-gpu (GPT-2); bert-base (BERT); t5-small, t5-tiny (T5);
+iwslt14-de-en (Marian). What `budgie train FILE` makes by itself is one of Llama's when trained with
+--activation swiglu --qk-norm none. Other Transformers that translate go out by --to ctranslate2.
 """
 
 from __future__ import annotations

@@ -94,6 +94,7 @@ class _T5(Family):
             "d_ff": c.ff_width,
             "feed_forward_proj": gated if gate else plain,
             "tie_word_embeddings": c.tied_embeddings,
+            **_scaled(c),
             "decoder_start_token_id": c.decoder_start,
             "dropout_rate": c.dropout_residual,
         }
@@ -163,6 +164,12 @@ def _head(v: Values, tensors: TensorSource | None) -> tuple[bool, bool]:
         shapes = {tensors.shape(name) for name in (_HEAD, _TABLE)}
         tied = len(shapes) == 1 and torch.equal(tensors.get(_HEAD), tensors.get(_TABLE))
     return tied, scaled
+
+
+def _scaled(c: TransformerConfig) -> dict[str, bool]:
+    """Said where a tied head is not scaled: newer versions of `transformers` keep the two apart."""
+    unscaled = c.tied_embeddings and c.head_scale == 1.0
+    return {"scale_decoder_outputs": False} if unscaled else {}
 
 
 T5 = _T5()
