@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import time
 from collections.abc import Iterator, Mapping
@@ -48,6 +49,24 @@ def hash_of(state: Mapping[str, Any]) -> str:
     """The address of a state: view="head", s__layer=1 as #view=head&s.layer=1."""
     parts = (f"{name.replace('__', '.')}={quote(str(v))}" for name, v in state.items())
     return "#" + "&".join(parts)
+
+
+def value(words: str) -> float:
+    """A number as the page writes it."""
+    return float(words.replace("−", "-").replace("+", ""))
+
+
+def numbers(words: str) -> list[float]:
+    """Every number in a text."""
+    return [value(each) for each in re.findall(r"[+−]?\d+(?:\.\d+)?(?:e−?\d+)?", words)]
+
+
+def check_for_all(page: Any) -> None:
+    """axe finds no fault in what the page shows, everything that can be opened opened."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+    found = axe.run(page).response["violations"]
+    assert not found, [(each["id"], each["nodes"][0]["html"]) for each in found]
 
 
 @dataclass
@@ -99,6 +118,15 @@ class Visit:
 
     def texts(self, selector: str) -> list[str]:
         return [" ".join(each.split()) for each in self.page.locator(selector).all_inner_texts()]
+
+
+def twin(tab: Visit, place: str) -> list[list[str]]:
+    """Cells of the table that says the same in words, opened; blanks joined."""
+    tab.page.locator(f"{place} > summary").first.click()
+    tab.until(f"document.querySelector('{place} tbody')")
+    rows = tab.page.locator(f"{place} tbody tr")
+    return [[" ".join(cell.split()) for cell in row.locator("th, td").all_inner_texts()]
+            for row in rows.all()]  # fmt: skip
 
 
 def watched(page: Any, host: str = "") -> Visit:

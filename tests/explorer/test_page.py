@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from pages import Visit, visit
+from pages import Visit, check_for_all, value, visit
 from served import Served
 
 from budgerigar.api.model import Model
@@ -19,11 +19,6 @@ SOURCE = "轩辕有一只猫。"
 
 def at(view: str, **more: Any) -> dict[str, Any]:
     return {"view": view, "q__model": "gpt", "q__text": TEXT, **more}
-
-
-def value(words: str) -> float:
-    """A number as the page writes it."""
-    return float(words.replace("−", "-"))
 
 
 def percent(words: str) -> float:
@@ -296,15 +291,12 @@ def test_everything_by_keyboard(tab: Visit, models: dict[str, Model]) -> None:
     assert tab.page.locator(".stickybar .token.query").count() == 0
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", [pytest.param("light", marks=pytest.mark.slow), "dark"])
 def test_axe_finds_nothing(browser: Any, page_server: Served, theme: str) -> None:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     with visit(browser, page_server.host, color_scheme=theme) as shown:
         for view in ("sentence", "links", "grid", "head"):
             shown.go(**at(view, s__query=10, s__key=3))
-            shown.page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
-            found = axe.run(shown.page).response["violations"]
-            assert not found, [(each["id"], each["nodes"][0]["html"]) for each in found]
+            check_for_all(shown.page)
 
 
 def test_narrow_screens_scroll_in_one_direction(browser: Any, page_server: Served) -> None:

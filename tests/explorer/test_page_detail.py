@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pages import Visit, visit
+from pages import Visit, check_for_all, numbers, value, visit
 from served import Served
 
 from budgerigar.api.model import Model
@@ -35,16 +35,6 @@ def page(browser: Any, page_server: Served) -> Iterator[Visit]:
 
 def at(view: str, **more: Any) -> dict[str, Any]:
     return {"view": view, "q__model": "gpt", "q__text": TEXT, **more}
-
-
-def value(words: str) -> float:
-    """A number as the page writes it."""
-    return float(words.replace("−", "-").replace("+", ""))
-
-
-def numbers(words: str) -> list[float]:
-    """Every number in a text."""
-    return [value(each) for each in re.findall(r"[+−]?\d+(?:\.\d+)?(?:e−?\d+)?", words)]
 
 
 def steps_at(**more: Any) -> dict[str, Any]:
@@ -330,14 +320,11 @@ REST = [(view, "light" if theme == "dark" else "dark") for view, theme in SEEN]
 def test_for_all_eyes_and_all_screens(
     browser: Any, page_server: Served, view: str, theme: str
 ) -> None:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     calm = {"color_scheme": theme, "reduced_motion": "reduce"}
     with visit(browser, page_server.host, **calm) as shown:
         more = {"s__query": 3, "s__key": 1, "v__block.without": "true", "q__text": "the cat"}
         shown.go(**at(view, **more))
-        shown.page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
-        found = axe.run(shown.page).response["violations"]
-        assert not found, [(each["id"], each["nodes"][0]["html"]) for each in found]
+        check_for_all(shown.page)
         shown.page.set_viewport_size({"width": 320, "height": 640})
         wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
         assert shown.page.evaluate(wide) <= 0

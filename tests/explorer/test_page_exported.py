@@ -101,7 +101,7 @@ def test_a_file_opens_from_the_disk_and_shows_the_librarys_numbers(
         tab.until("document.documentElement.lang === 'zh-Hans'")
 
 
-@pytest.mark.parametrize("kind", ["encoder-decoder", "recurrent", *slow("encoder", "ngram")])
+@pytest.mark.parametrize("kind", ["recurrent", *slow("encoder-decoder", "encoder", "ngram")])
 def test_every_kind_of_model_has_a_page(browser: Any, tmp_path: Path, kind: str) -> None:
     file = tmp_path / f"{kind}.html"
     file.write_text(page_of(viewed.look(kind)), encoding="utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import budgerigar.explorer
+from budgerigar.inspection import behaviours
 
 PAGE = Path(budgerigar.explorer.__file__).parent / "page"
 MODULES = sorted(PAGE.glob("*.js"))
@@ -99,3 +101,8 @@ def test_every_word_that_is_asked_for_is_there_and_used() -> None:
     quoted = set(re.findall(r'"([\w-]+(?:\.[\w-]+)*)"', text))
     unused = [k for k in known if k not in quoted and not k.startswith(tuple(beginnings))]
     assert not unused
+
+
+def test_abilities_are_named_as_in_the_library() -> None:
+    named = set(re.findall(r'_Task\("\w+", "([^"]+)"', inspect.getsource(behaviours)))
+    assert named == {text for key, text in words("en").items() if key.startswith("ability.")}

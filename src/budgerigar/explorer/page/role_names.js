@@ -1,4 +1,4 @@
-// Roles of heads by name, in the language of the page.
+// Roles of heads and abilities of models by name, in the language of the page.
 
 import { t } from "./i18n.js";
 
@@ -24,4 +24,10 @@ export function roleWhat(key, otherwise) {
 export function badgeName(badge) {
   const habits = { broad: t("role.broad"), confident: t("role.confident") };
   return habits[badge] ?? roleName(badge);
+}
+
+/** An ability's name; a loss is one of stories or one of translations. */
+export function abilityName({ ability, name }) {
+  const names = { copy: t("ability.copy"), gap: t("ability.gap"), fill: t("ability.fill"), loss: t(name === "next token of a translation" ? "ability.translation" : "ability.stories") };
+  return names[ability] ?? name;
 }

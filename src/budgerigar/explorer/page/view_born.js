@@ -6,7 +6,7 @@ import { announce } from "./a11y.js";
 import { button, choice, failure, h, headName, number, onDemand, panel, show, slider, table } from "./dom.js";
 import { HeatMap } from "./heatmap.js";
 import { scrolling } from "./meters.js";
-import { roleName } from "./role_names.js";
+import { abilityName, roleName } from "./role_names.js";
 import { chosen, matrixOf, siteOf, siteParams } from "./sites.js";
 import { t } from "./i18n.js";
 
@@ -105,7 +105,7 @@ function births(answer) {
 }
 
 function abilityCharts(answer, steps) {
-  return answer.curves.filter(({ unit }) => unit === "share").map(({ name, values, on }) => h("div", {}, h("h3", {}, name), h("p", { class: "soft" }, on),
+  return answer.curves.filter(({ unit }) => unit === "share").map((curve) => ({ ...curve, name: abilityName(curve) })).map(({ name, values, on }) => h("div", {}, h("h3", {}, name), h("p", { class: "soft" }, on),
     lineChart({ name, x: steps, xTitle: t("born.steps"), yTitle: t("born.right"), low: 0, top: 1, high: 190, series: [{ name, values: Array.from(values.data), ...pen(0) }] }).element,
     onDemand(t("map.twin"), () => scrolling(name, table(name, [t("born.steps"), t("born.right")], steps.map((step, at) => [String(step), number(values.data[at], 3)]))))));
 }

@@ -2,6 +2,7 @@
 
 import { button, choice, h, headName, number, panel, percent, show, table, word } from "./dom.js";
 import { meter, scrolling } from "./meters.js";
+import { abilityName } from "./role_names.js";
 import { siteOf } from "./sites.js";
 import { t } from "./i18n.js";
 
@@ -91,7 +92,7 @@ function result(answer) {
 function abilities(answer) {
   const words = { share: (value) => percent(value), nats: (value) => t("token.nats", { nats: number(value, 3) }) };
   return scrolling(t("off.abilities"), table(t("off.abilities.caption"), [t("off.ability"), t("off.before"), t("off.after"), t("off.texts")],
-    answer.abilities.map(({ name, unit, before, after, on }) => [name, words[unit](before), words[unit](after), h("span", { class: "soft" }, on)]), { numbersFrom: 1 }), true);
+    answer.abilities.map(({ unit, before, after, on, ...which }) => [abilityName(which), words[unit](before), words[unit](after), h("span", { class: "soft" }, on)]), { numbersFrom: 1 }), true);
 }
 
 function resultPanel(app) {
