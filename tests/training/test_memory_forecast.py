@@ -38,6 +38,7 @@ def base(folder: Path, **shape: Any) -> Path:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads Linux' own numbers")
 @pytest.mark.parametrize("lora", [None, 8])
 @pytest.mark.parametrize(
