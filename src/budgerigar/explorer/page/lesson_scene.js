@@ -20,18 +20,53 @@ function questionFor(model, page, sentence) {
   return { model: model.id, text: sentence };
 }
 
+/** A story, then shorter ones: sentences are left out from the last but one backwards; its first and its last stay. */
+export function stories(story) {
+  const parts = story.match(/[^.!?。！？]+[.!?。！？]*\s*|[.!?。！？]+\s*/gu) ?? [];
+  const found = [story];
+  while (parts.length > 2) {
+    parts.splice(-2, 1);
+    found.push(parts.join(""));
+  }
+  return found;
+}
+
+/** The first question whose text its model can read: the whole story by any model, else a shorter one. */
+async function readable(app, page, sentence, models) {
+  let refused = null;
+  let possible = false;
+  for (const story of stories(sentence)) {
+    for (const question of models.map((model) => questionFor(model, page, story))) {
+      if (!app.can("read", { top: TOP }, question)) continue;
+      possible = true;
+      try {
+        return { question, reading: await app.ask("read", { top: TOP }, question) };
+      } catch (error) {
+        if (error.status !== 422) throw error;
+        refused ??= error;
+      }
+    }
+    if (!possible || page.source) break;
+  }
+  throw refused ?? new Absent(t("needs.live"));
+}
+
 /** The scene of a page and a sentence; throws Absent where no model here can show it. */
 export async function sceneOf(app, page, sentence) {
   const fits = ({ kind }) => page.model.includes("any") || page.model.includes(kind);
   const now = app.models.find(({ id }) => id === app.question?.model);
-  const order = [now, ...app.models].filter((model) => model && fits(model));
-  const asked = order.map((model) => questionFor(model, page, sentence));
-  const question = asked.find((each) => app.can("read", { top: TOP }, each));
-  if (!question) throw new Absent(order.length ? t("needs.live") : t("lesson.nomodel", { kind: page.model.map((kind) => t(`kind.${kind}`)).join(", ") }));
+  const order = [...new Set([now, ...app.models])].filter((model) => model && fits(model));
+  if (!order.length) throw new Absent(t("lesson.nomodel", { kind: page.model.map((kind) => t(`kind.${kind}`)).join(", ") }));
+  const found = await readable(app, page, sentence, order);
   const scene = Object.create(app);
-  Object.assign(scene, { question, page });
+  Object.assign(scene, found, { page });
   scene.state = { get: () => ({ ...app.state.get(), selection: NOTHING }) };
-  [scene.about, scene.reading] = await Promise.all([scene.ask("about"), scene.ask("read", { top: TOP })]);
+  scene.about = await scene.ask("about");
+  const { model, text } = scene.question;
+  scene.remarks = [
+    now && now.id !== model ? t("lesson.instead", { model, other: now.id }) : null,
+    text !== undefined && text !== sentence ? t("lesson.shorter", { model, context: scene.about.context_length }) : null,
+  ].filter(Boolean);
   return scene;
 }
 

@@ -40,6 +40,12 @@ class Page {
     }
   }
 
+  /** A sentence as the model that is shown reads it, and what is special about that. */
+  told(sentence) {
+    const remarks = (this.scene?.remarks ?? []).map((words) => h("p", { class: "note lesson-remark" }, words));
+    return [h("p", { class: "lesson-sentence" }, h("bdi", {}, this.scene?.question.text ?? sentence)), ...remarks];
+  }
+
   figure(block) {
     const place = h("div", { class: `figure-place figure-${block.kind}` });
     if (!this.scene) place.append(failure(this.failed));
@@ -72,7 +78,7 @@ class Page {
     if (kind === "list") return h("ul", { class: "points" }, ...block.items.map((item) => h("li", {}, ...inline(item, this.scene))));
     if (kind === "sentence") {
       await this.speakOf(block.rest);
-      return h("p", { class: "lesson-sentence" }, h("bdi", {}, block.rest));
+      return h("div", { class: "lesson-told" }, ...this.told(block.rest));
     }
     if (kind === "worked") return workedModel(block.rest);
     if (kind === "why") return whyBlock(this.app, block.rest);
@@ -95,7 +101,7 @@ class Page {
     const facts = [t(`lesson.level.${level}`), minutes ? t("lesson.minutes", { minutes }) : null, this.scene ? t("lesson.model", { model: this.scene.question.model }) : null];
     const head = [h("h2", { tabindex: -1, class: "lesson-title" }, title), h("p", { class: "soft" }, facts.filter(Boolean).join(" · "))];
     const asked = this.scene?.question.source ? source || sentence : sentence;
-    if (asked) head.push(h("p", { class: "lesson-sentence" }, h("bdi", {}, asked)));
+    if (asked) head.push(...this.told(asked));
     if (this.failed && asked) head.push(failure(this.failed));
     return [...head, ...await this.blocks(this.page.blocks)];
   }
