@@ -47,14 +47,29 @@ def test_the_papers_figure() -> None:
     assert target == [100, 2, 3, 101, 8, 102, END]
 
 
-@pytest.mark.parametrize("length", [2, 3, 7, 20, 64, 128, 512])
-def test_sizes_are_those_of_the_paper(length: int) -> None:
+def spans_in(hidden: np.ndarray) -> int:
+    return int((np.diff(hidden.astype(int)) == 1).sum() + hidden[0])
+
+
+@pytest.mark.parametrize("length", [2, 3, 7, 20, 64, 128, 512, 5000])
+def test_training_hides_what_a_pass_of_the_evaluation_hides(length: int) -> None:
     random = np.random.default_rng(length)
+    counts = RULE.spans_of_passes(length)
+    assert counts.sum() == RULE.n_spans(length)
     for _ in range(20):
         hidden = RULE.draw(length, random)
-        assert hidden.sum() == min(max(round(0.15 * length), 1), length - 1)
-        spans = int((np.diff(hidden.astype(int)) == 1).sum() + hidden[0])
-        assert spans == max(round(hidden.sum() / 3), 1)
+        assert 0 < hidden.sum() < length
+        assert counts.min() <= spans_in(hidden) <= counts.max() < len(RULE.sentinels)
+    passes = RULE.parts(length, seed=0, row=3)
+    found = [spans_in(passes == number) for number in np.unique(passes)]
+    assert sorted(found) == sorted(counts.tolist())
+
+
+def test_in_long_rows_the_share_is_the_papers_and_varies() -> None:
+    random = np.random.default_rng(3)
+    shares = [RULE.draw(512, random).mean() for _ in range(300)]
+    assert np.mean(shares) == pytest.approx(1 / 7, abs=0.01)
+    assert np.std(shares) > 0.01
 
 
 def test_spans_fall_everywhere_and_vary_in_length() -> None:

@@ -138,12 +138,19 @@ def span_lines(
 ) -> dict[str, float]:
     """Nats per token of the spans that need no context: of guessing, and of knowing how often each
     token is to be written (sentinels and `<end>` too)."""
-    counts = train.counts.astype(np.float64) * rule.share
     rows = text_rows(train, length)
     sizes, times = np.unique(rows.lengths, return_counts=True)
+    counts = np.zeros(len(train.counts))
     counts[rule.end_id] = len(rows)
+    hidden = 0.0
     for size, rows_of in zip(sizes.tolist(), times.tolist(), strict=True):
-        counts[list(rule.sentinels[: rule.sizes(size)[1] + 1])] += rows_of
+        spans = rule.spans_of_passes(size)
+        hidden += rows_of * size / len(spans)
+        for number in range(int(spans.max()) + 1):  # the last sentinel ends the last span
+            counts[rule.sentinels[number]] += rows_of * float((spans >= number).mean())
+    text = train.counts.astype(np.float64)
+    text[[rule.end_id, *rule.sentinels]] = 0
+    counts += text * hidden / max(text.sum(), 1)
     nats = frequency_nats(counts)
     total, n = 0.0, 0
     for batch, _ in evaluation_spans(held_out, rule, length, 1 << 16, SEED):

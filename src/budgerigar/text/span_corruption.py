@@ -3,6 +3,7 @@
 Raffel et al. 2020, section 3.1.4 and figure 2: "Thank you <X> me to your party <Y> week ." is read,
 and "<X> for inviting <Y> last <Z>" is to be written; <X>, <Y>, <Z> are sentinels, tokens of their
 own. 15 % of the tokens go, in spans of 3 on average, drawn anew for each batch. `<end>` ends both.
+Evaluation draws them in the same way, but hides every token of a row once, over several passes.
 
 A row is a piece of one document, at most as long as the model's context; no row crosses documents.
 """
@@ -45,25 +46,27 @@ class SpanRule:
         """Into how many parts a row is cut for evaluation, each hidden in turn."""
         return max(round(1 / self.share), 2)
 
-    def sizes(self, length: int) -> tuple[int, int]:
-        """(hidden tokens, spans) of a row of `length` tokens."""
-        hidden = min(max(round(length * self.share), 1), length - 1)
-        spans = max(round(hidden / self.span_length), 1)
-        return hidden, min(spans, hidden, length - hidden, len(self.sentinels) - 1)
+    def n_spans(self, length: int) -> int:
+        """Spans that a row is cut into, the hidden and the seen; at least two, so something is seen."""
+        return min(
+            max(round(length / self.span_length), 2), self.passes * (len(self.sentinels) - 1)
+        )
+
+    def spans_of_passes(self, length: int) -> np.ndarray:
+        """How many spans each pass over a row of `length` tokens hides; passes that hide none left out."""
+        full, more = divmod(self.n_spans(length), self.passes)
+        counts = np.full(self.passes, full)
+        counts[:more] += 1
+        return counts[counts > 0]
 
     def draw(self, length: int, random: np.random.Generator) -> np.ndarray:
-        """bool (length,): which tokens are hidden; what is seen and what is hidden alternate.
+        """bool (length,): which tokens are hidden, in training: one of the passes of `parts`, drawn anew.
 
-        All ways of cutting the hidden tokens, and the seen ones, into so many parts are equally likely.
+        How much is hidden varies with the spans' lengths. Where it is a fixed number of each row, as in
+        the paper, a decoder learns to count how much is left, and is lost in gaps of another length.
         """
-        hidden, spans = self.sizes(length)
-        parts = np.empty(2 * spans, dtype=np.int64)
-        parts[0::2] = _random_parts(length - hidden, spans, random)
-        parts[1::2] = _random_parts(hidden, spans, random)
-        if random.random() < 0.5:  # either end may be hidden
-            parts = parts[::-1]
-            return np.repeat(np.arange(2 * spans) % 2 == 0, parts)
-        return np.repeat(np.arange(2 * spans) % 2 == 1, parts)
+        numbers = self._cut(length, random)
+        return numbers == random.choice(np.unique(numbers))
 
     def corrupt(self, ids: np.ndarray, hidden: np.ndarray) -> tuple[list[int], list[int]]:
         """(source, target) of a row: its ids (n,), of which those that are `hidden` (n,) are spans."""
@@ -85,8 +88,11 @@ class SpanRule:
 
         The spans of a pass are as far apart as the passes are many, so that no two touch.
         """
-        random = generator(seed, _PARTS, row)
-        spans = max(round(length / self.span_length), 2)  # there is always something to see
+        return self._cut(length, generator(seed, _PARTS, row))
+
+    def _cut(self, length: int, random: np.random.Generator) -> np.ndarray:
+        """(length,) the pass of each token: all ways of cutting the row into its spans equally likely."""
+        spans = self.n_spans(length)
         numbers = np.repeat(np.arange(spans), _random_parts(length, spans, random))
         return (numbers + int(random.integers(self.passes))) % self.passes
 
