@@ -53,14 +53,14 @@ class SpanRule:
         )
 
     def spans_of_passes(self, length: int) -> np.ndarray:
-        """How many spans each pass over a row of `length` tokens hides; passes that hide none left out."""
+        """How many spans each pass over a row of `length` tokens hides, where it hides any."""
         full, more = divmod(self.n_spans(length), self.passes)
         counts = np.full(self.passes, full)
         counts[:more] += 1
         return counts[counts > 0]
 
     def draw(self, length: int, random: np.random.Generator) -> np.ndarray:
-        """bool (length,): which tokens are hidden, in training: one of the passes of `parts`, drawn anew.
+        """bool (length,): which tokens training hides: those of one of the passes of `parts`, drawn anew.
 
         How much is hidden varies with the spans' lengths. Where it is a fixed number of each row, as in
         the paper, a decoder learns to count how much is left, and is lost in gaps of another length.
@@ -91,7 +91,7 @@ class SpanRule:
         return self._cut(length, generator(seed, _PARTS, row))
 
     def _cut(self, length: int, random: np.random.Generator) -> np.ndarray:
-        """(length,) the pass of each token: all ways of cutting the row into its spans equally likely."""
+        """(length,) the pass of each token: all ways of cutting a row into spans equally likely."""
         spans = self.n_spans(length)
         numbers = np.repeat(np.arange(spans), _random_parts(length, spans, random))
         return (numbers + int(random.integers(self.passes))) % self.passes
