@@ -184,3 +184,34 @@ def test_axe_finds_nothing_and_a_phone_is_wide_enough(
             found = axe.run(shown.page).response["violations"]
             assert not found, [(each["id"], each["nodes"][0]["html"]) for each in found]
             assert shown.page.evaluate("document.documentElement.scrollWidth") <= 360, number
+
+
+@pytest.fixture
+def short(models: dict[str, Model], browser: Any) -> Iterator[Visit]:
+    """A page whose first model reads less than the first page's story; its second reads all of it."""
+    tokenizer = models["gpt"].tokenizer
+    few = Model(network(tokenizer.vocab_size, context_length=200), tokenizer)
+    both = {"short": few, "long": models["gpt"], "alone": few}
+    with serving(Sessions(both)) as served, visit(browser, served.host) as shown:
+        yield shown
+
+
+def test_a_story_too_long_for_the_model_that_is_chosen(short: Visit) -> None:
+    shown = "document.querySelector('.lesson .soft')?.textContent.endsWith('on long')"
+    short.go(view="lesson", v__page=1, q__model="short", q__text="the cat")
+    short.until(shown)
+    assert short.texts(".lesson-remark") == [
+        "The story is too long for short, chosen above: this page speaks of long."
+    ]
+    assert not short.texts(".failure")
+    told = run(
+        short,
+        "lesson_scene.js",
+        "m.stories(given)",
+        "One had a bird . It was green . He fell . But he remembered that",
+    )
+    assert told == [
+        "One had a bird . It was green . He fell . But he remembered that",
+        "One had a bird . It was green . But he remembered that",
+        "One had a bird . But he remembered that",
+    ]

@@ -64,7 +64,7 @@ export async function sceneOf(app, page, sentence) {
   scene.about = await scene.ask("about");
   const { model, text } = scene.question;
   scene.remarks = [
-    now && now.id !== model ? t("lesson.instead", { model, other: now.id }) : null,
+    now && now.id !== model ? t(fits(now) ? "lesson.instead.long" : "lesson.instead.kind", { model, other: now.id }) : null,
     text !== undefined && text !== sentence ? t("lesson.shorter", { model, context: scene.about.context_length }) : null,
   ].filter(Boolean);
   return scene;

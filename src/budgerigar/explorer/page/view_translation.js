@@ -25,6 +25,13 @@ function plain(question) {
   return Object.fromEntries(Object.entries(question).filter(([name]) => !["blank", "prefix"].includes(name)));
 }
 
+/** The payload's name of what was read ("L3.H1", "L3, mean of 8 heads") in the page's language. */
+function readFrom(name) {
+  const [, layer, count] = /^(?:L(\d+)|of all layers), mean of (\d+) heads$/.exec(name) ?? [];
+  if (!count) return name;
+  return layer ? t("translation.mean.layer", { layer, count }) : t("translation.mean.all", { count });
+}
+
 class Translation {
   constructor(app) {
     this.app = app;
@@ -85,7 +92,7 @@ class Translation {
       this.matrix = matrixOf(app, answer);
       this.facts.replaceChildren(h("p", { class: "facts" }, h("span", {}, t("head.difference", { value: number(answer.difference, 2) }))));
     }
-    this.map.name = this.cross() ? this.alignment.head : headName(layer, head);
+    this.map.name = this.cross() ? readFrom(this.alignment.head) : headName(layer, head);
     this.map.show(this.matrix, mapOptions(app));
     this.follow();
   }
@@ -93,7 +100,7 @@ class Translation {
   alignedMatrix(answer) {
     const words = axes(this.site());
     const labels = [spelling(this.app, "predicted").labels, spelling(this.app, "source").labels];
-    this.facts.replaceChildren(h("p", { class: "facts" }, h("span", {}, t("translation.shown", { head: answer.head })), answer.blank ? h("span", {}, t("mask.source")) : null));
+    this.facts.replaceChildren(h("p", { class: "facts" }, h("span", {}, t("translation.shown", { head: readFrom(answer.head) })), answer.blank ? h("span", {}, t("mask.source")) : null));
     const why = reasons(this.app);
     const codes = answer.blank ? new Uint8Array(answer.tokens.data.length).fill(Math.max(1, why.indexOf(t("mask.source")))) : null;
     return { queries: labels[0], keys: labels[1], values: answer.tokens.data, codes, reasons: why, within: 0, queryAxis: words.rows, keyAxis: words.columns, signed: false, same: false };
