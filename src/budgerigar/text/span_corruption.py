@@ -60,7 +60,7 @@ class SpanRule:
         return counts[counts > 0]
 
     def draw(self, length: int, random: np.random.Generator) -> np.ndarray:
-        """bool (length,): which tokens training hides: those of one of the passes of `parts`, drawn anew.
+        """bool (length,): which tokens training hides: one of the passes of `parts`, drawn anew.
 
         How much is hidden varies with the spans' lengths. Where it is a fixed number of each row, as in
         the paper, a decoder learns to count how much is left, and is lost in gaps of another length.
