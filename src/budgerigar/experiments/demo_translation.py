@@ -137,8 +137,11 @@ class Act:
         self.network: Any = None
 
     # -- what the network does ---------------------------------------------------------------------
-    def read(self, network: Any, head: str | None = None) -> Reading:
-        """Translate the sentence; and where `head` (None: a whole layer) looked meanwhile."""
+    def read(self, network: Any, head: str | None = None, whole: bool = False) -> Reading:
+        """Translate the sentence; and where `head` (None: a whole layer) looked meanwhile.
+
+        whole: every value is recorded, as the page that is written about it needs.
+        """
         from budgerigar.inspection.alignments import align
         from budgerigar.inspection.pair_traces import trace_pair
 
@@ -149,7 +152,7 @@ class Act:
             self.source,
             [step.token for step in steps],
             source_tokenizer=self.source_tokenizer,
-            record=("*cross_attention*",),
+            record=("*",) if whole else ("*cross_attention*",),
             name="the demo's translator",
         )
         words = spans_of(self.pair.source_words, "")
@@ -206,7 +209,7 @@ class Act:
 
     def translate(self) -> None:
         """Step by step until the end token."""
-        seen = self.seen = self.read(self.network, self.head)
+        seen = self.seen = self.read(self.network, self.head, whole=True)
         weights = seen.trace.attention(self.head, kind="cross").weights
         names = [label.strip("␣") for label in seen.trace.target_labels]
         self.screen.say(
