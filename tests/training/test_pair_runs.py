@@ -176,7 +176,8 @@ def test_fine_tuning_keeps_vocabularies(
         torch.testing.assert_close(one, two, atol=1e-6, rtol=0)
     planned = train(None, **other, out=tmp_path / "third", start_from=first.folder,
                     settings={"steps": 1, "threads": 1})  # fmt: skip
-    assert planned.network.config == first.network.config
+    dropouts = {n: v for n, v in vars(first.network.config).items() if n.startswith("dropout")}
+    assert planned.network.config.replace(**dropouts) == first.network.config  # the plan's own
     with pytest.raises(UserError, match="source language"):
         train(recipe(text={"source_language": "fr"}), **other, start_from=first.folder)
     swapped = {"source": other["target"], "target": other["source"]}  # by the names b.de and b.en
