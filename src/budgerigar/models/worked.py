@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -37,6 +38,10 @@ _APPLE_VECTORS = (
 )
 _ASKS, _REST = 4, 7  # numbers of the residual stream
 _SOUGHT = (5, 6)  # by head 0 and head 1
+# nothing but attention and the feed-forward
+_BARE: dict[str, Any] = {
+    "positions": "none", "qkv_bias": False, "output_bias": False, "tied_embeddings": False,
+}  # fmt: skip
 _FOUND, _RESTS = 60.0, 30.0  # scores: what a head looks for, and where it rests; others get 0
 
 
@@ -89,6 +94,14 @@ def without_norms(network: Transformer) -> Transformer:
     return network
 
 
+def _zeros(config: TransformerConfig) -> Transformer:
+    """A network without norms whose every weight is 0."""
+    network = without_norms(Transformer(config)).eval().requires_grad_(False)
+    for parameter in network.parameters():
+        parameter.zero_()
+    return network
+
+
 def apple(
     threshold: float = 1.3, to_fruit: float = -1.0, to_tech: float = 0.7, feed_forward: bool = True
 ) -> Worked:
@@ -106,14 +119,9 @@ def apple(
         d_head=1,
         d_ff=1,
         activation="relu",
-        positions="none",
-        qkv_bias=False,
-        output_bias=False,
-        tied_embeddings=False,
+        **_BARE,
     )
-    network = without_norms(Transformer(config)).eval().requires_grad_(False)
-    for parameter in network.parameters():
-        parameter.zero_()
+    network = _zeros(config)
     network.embedding.tokens.weight.copy_(torch.tensor(_APPLE_VECTORS))
     assert network.decoder is not None
     block = next(network.decoder.blocks())
@@ -200,14 +208,9 @@ def it(scores: Mapping[str, float] | None = None, divided: bool = True) -> Worke
         d_head=width,
         d_ff=1,
         attention_scale="sqrt" if divided else "none",
-        positions="none",
-        qkv_bias=False,
-        output_bias=False,
-        tied_embeddings=False,
+        **_BARE,
     )
-    network = without_norms(Transformer(config)).eval().requires_grad_(False)
-    for parameter in network.parameters():
-        parameter.zero_()
+    network = _zeros(config)
     for row, word in enumerate(IT_WORDS):
         key = list(IT_KEYS[word])
         if scores and word in scores:
