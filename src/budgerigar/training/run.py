@@ -126,9 +126,6 @@ def _given(files: Paths, pair_files: Mapping[str, Paths]) -> Given:
     return Given(files, **pair_files)
 
 
-# -- a new run ---------------------------------------------------------------------------------
-
-
 def _start(
     recipe: Recipe | str | Path | None,
     given: Given,
