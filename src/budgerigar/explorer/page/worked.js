@@ -1,22 +1,16 @@
 // The two hand-set models of models/worked.py in arithmetic that can be read at a glance; a test compares both. No
 // drawing here.
 
+import { softmax } from "./sampling.js";
+
 export const IT_WORDS = ["Xuanyuan", "has", "budgerigar", "green", "it"];
 export const IT_SCORES = [1.2, -0.66, 6.8, 0.8, 0.25]; // query of "it" times each key
 export const IT_WIDTH = 8; // d_head
 
-/** exp(x) over the sum of all, the largest taken off before. */
-export function softmax(scores) {
-  const top = Math.max(...scores);
-  const parts = scores.map((score) => Math.exp(score - top));
-  const sum = parts.reduce((total, part) => total + part, 0);
-  return parts.map((part) => part / sum);
-}
-
 /** Raw scores -> {scaled, weights}. divided: by the root of d_head. */
 export function itSteps(scores = IT_SCORES, divided = true) {
   const scaled = scores.map((score) => (divided ? score / Math.sqrt(IT_WIDTH) : score));
-  return { scaled, weights: softmax(scaled) };
+  return { scaled, weights: [...softmax(scaled)] };
 }
 
 export const APPLE_FEATURES = ["price", "black", "fruit", "tech"];
@@ -31,7 +25,7 @@ const RESTS = 30; // on "the", where a head that finds nothing rests
 /** {before, weights of each head, gathered, unit, after}: the four numbers of "apple" through the block. */
 export function appleSteps(sentence = APPLE_SENTENCES[0], { threshold, toFruit, toTech } = APPLE) {
   const words = sentence.split(" ");
-  const weights = SOUGHT.map((sought) => softmax(words.map((word) => (word === sought ? FOUND : word === "the" ? RESTS : 0))));
+  const weights = SOUGHT.map((sought) => [...softmax(words.map((word) => (word === sought ? FOUND : word === "the" ? RESTS : 0)))]);
   const brought = weights.map((row, head) =>
     row.reduce((sum, weight, at) => sum + weight * (words[at] === SOUGHT[head] || words[at] === "apple" ? BRINGS[words[at]] : 0), 0));
   const gathered = BEFORE.map((value, at) => value + (brought[at] ?? 0));
