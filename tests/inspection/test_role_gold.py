@@ -46,6 +46,11 @@ def test_links_of_a_story_have_the_words_that_the_labels_say(bpe: Tokenizer, cau
             assert verb.lower() != "it"
             assert noun in story.words
         if causal:
+            told = {word for kind, word, _ in story.word_links if kind == "told"}
+            for row, column in np.argwhere(placed.right["reference_needed"]):
+                assert story.words[row].lower() == "it"
+                assert story.words[column] == story.pet
+                assert row + 1 in told  # the next word is what the pet decides
             assert {noun for _, noun in _links(placed, "gap")} == {story.pet}
             (row,) = {a for a, _ in np.argwhere(placed.right["gap"])}
             assert story.words[row + 1] == story.pet  # the row is the one that predicts it

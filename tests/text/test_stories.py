@@ -185,6 +185,28 @@ def test_gold_labels_of_a_known_sentence() -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["en", "zh"])
+def test_what_only_this_pet_calls_for_is_told_of_it(name: str) -> None:
+    """Each such word is one of the pet's own; from other pets' texts it could be another."""
+    own: dict[str, set[str]] = {}
+    shared: Counter[str] = Counter()
+    for pet in PETS:
+        lists = (pet.looks, pet.foods, pet.homes, (" ".join(act) for act in pet.acts))
+        if name == "zh":
+            looks = (" ".join(look) for look in pet.chinese_looks)
+            lists = (looks, pet.chinese_foods, pet.chinese_homes, pet.chinese_acts)
+        words = [word for one in lists for text in one for word in re.split(r" |/\w+ ?", text)]
+        own[language(name).pet_name(pet)] = {word for word in words if word}
+    for story in generate_stories(300, 6, name):
+        assert len(story.gold.told) == sum(link[0] == "told" for link in story.word_links)
+        for (a, b), (c, d) in story.gold.told:
+            assert story.text[c:d] == story.pet
+            assert c < a
+            assert story.text[a:b] in own[story.pet] | {"with"}
+            shared[story.text[a:b]] += 1
+    assert len(shared) > 20
+
+
 def test_english_is_well_formed() -> None:
     for story in generate_stories(1000, 9):
         assert not re.search(r"\ba [aeiou]|\ban [^aeiou]|  |[{}/=]", story.text), story.text

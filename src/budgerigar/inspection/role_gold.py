@@ -78,6 +78,7 @@ def story_gold(story: Story, causal: bool) -> GoldText:
     }
     if causal:
         links = {role: backwards(found) for role, found in links.items()}
+        links["reference_needed"] = _needed(references, by_kind.get("told", []))
         links["gap"] = _recalls(story)
     separator = " " if story.language == "en" else ""
     return GoldText(story.text, tuple(spans_of(story.words, separator)), links)
@@ -90,6 +91,14 @@ def _references(story: Story, antecedents: Links, causal: bool) -> Links:
         mentions = story.word_mentions if noun in story.word_mentions else (noun,)
         found += [(pronoun, m) for m in mentions if m < pronoun or not causal]
     return found
+
+
+def _needed(references: Links, told: Links) -> Links:
+    """The references of those pronouns behind which a word depends on which pet it is ("it sang"):
+    there a model that predicts the next word has a use for them.
+    """
+    depends = {word for word, _ in told}
+    return [(pronoun, noun) for pronoun, noun in references if pronoun + 1 in depends]
 
 
 def _by_verb(subjects: Links, references: Links, causal: bool) -> Links:

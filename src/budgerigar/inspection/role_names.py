@@ -83,6 +83,8 @@ ROLES = {
              "what followed another place of the row's token"),
         Role("reference", "reference of “it”", "gold", GOLD_SHARE,
              "“it” (or “they”): a mention of what it stands for"),
+        Role("reference_needed", "“it”, if needed", "gold", GOLD_SHARE,
+             "“it” before a word that depends on the pet (“it sang”): a mention of the pet"),
         Role("reference_verb", "“it”, at its verb", "gold", GOLD_SHARE,
              "the verb of “it”: a mention of what “it” stands for"),
         Role("gap", "pet of the gap", "gold", GOLD_SHARE,
@@ -101,7 +103,7 @@ ROLES = {
 
 BY_SITE: dict[str, tuple[str, ...]] = {
     "decoder self": ("previous", "self", "first", "duplicate", "induction", "reference",
-                     "reference_verb", "gap", "subject", "adjective", "bracket", "code_bracket"),
+                     "reference_needed", "reference_verb", "gap", "subject", "adjective", "bracket", "code_bracket"),
     "encoder self": ("previous", "next", "self", "first", "last", "duplicate", "induction",
                      "reference", "reference_verb", "subject", "adjective", "bracket", "code_bracket"),
     "decoder cross": ("last", "alignment"),

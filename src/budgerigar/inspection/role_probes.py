@@ -192,7 +192,15 @@ def _selves(seen: Trace) -> list[Site]:
 
 # -- stories and code ------------------------------------------------------------------------------
 
-_GOLD = ("reference", "reference_verb", "gap", "subject", "adjective", "bracket")
+_GOLD = (
+    "reference",
+    "reference_needed",
+    "reference_verb",
+    "gap",
+    "subject",
+    "adjective",
+    "bracket",
+)
 _PLACES = ("previous", "next", "self", "first", "last")
 
 

@@ -18,14 +18,14 @@ A slot may be filled by several words with marks of their own; its own marks go 
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
 Part = tuple[str, bool, str]  # the word or the slot's name, whether it is a slot, its marks
 Template = tuple[Part, ...]
 
-KINDS = ("antecedent", "subject", "adjective", "bracket")
+KINDS = ("antecedent", "subject", "adjective", "bracket", "told")
 OPENING, CLOSING = "(（", ")）"
 
 
@@ -50,7 +50,7 @@ class Draft:
     """A text being written: its words, and the gold links between word numbers.
 
     A link is (kind, from, to): the pronoun, verb, adjective or closing bracket points at what it
-    belongs to.
+    belongs to; a word that only this pet calls for ("told": what it does, eats, looks like) at the pet.
     """
 
     words: list[str] = field(default_factory=list)
@@ -67,10 +67,12 @@ class Draft:
         fill: Mapping[str, str],
         slots: Mapping[str, Sequence[str]],
         rng: random.Random,
+        own: Collection[str] = (),
     ) -> None:
         """Append one sentence. A slot takes its value from `fill`, else any one of `slots`.
 
-        Two slots of one name get two values where `slots` has more than one.
+        Two slots of one name get two values where `slots` has more than one. own: names of slots
+        that each pet fills in its own way.
         """
         drawn: list[str] = []
         for word, is_slot, marks in template:
@@ -83,6 +85,8 @@ class Draft:
                     if value in drawn:
                         value = choices[at - 1]
                     drawn.append(value)
+                if word in own and self.pets:
+                    self.links.append(("told", len(self.words), self.pets[-1]))
                 if " " in value or "/" in value:
                     self.write(compile_template(value), fill, slots, rng)
                     if marks:

@@ -13,6 +13,10 @@ from budgerigar.text.story_grammar import Template, compile_template
 from budgerigar.text.story_words import PETS, Person, Pet
 
 LANGUAGES = ("en", "zh")
+PET_SLOTS = frozenset(
+    ("look", "a_look", "home", "food", "act_now", "act_past", "act", "part", "quality")
+)
+"""What each pet fills in its own way, in sentences about it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from zlib import crc32
 
 from budgerigar.errors import UserError
 from budgerigar.text.story_grammar import Draft, Template, spans_of
-from budgerigar.text.story_languages import Language, pet_meals, pet_slots
+from budgerigar.text.story_languages import PET_SLOTS, Language, pet_meals, pet_slots
 from budgerigar.text.story_words import (
     BUDGERIGAR,
     PEOPLE,
@@ -46,6 +46,7 @@ class Gold:
 
     antecedents: from "it" to what it stands for. subjects: from a verb to its subject.
     adjectives: from an adjective to its noun. brackets: from ")" to its "(".
+    told: from a word that depends on which pet it is ("sang", "seeds", "feathers") to the pet.
     mentions: each place where the pet is named.
     """
 
@@ -53,6 +54,7 @@ class Gold:
     subjects: tuple[Link, ...]
     adjectives: tuple[Link, ...]
     brackets: tuple[Link, ...]
+    told: tuple[Link, ...]
     mentions: tuple[Span, ...]
 
 
@@ -82,6 +84,7 @@ class Story:
             links("subject"),
             links("adjective"),
             links("bracket"),
+            links("told"),
             tuple(spans[at] for at in self.word_mentions),
         )
 
@@ -222,7 +225,7 @@ class StoryWriter:
 
     def _about_pet(self, template: Template, owner: Owner) -> None:
         meal = pick(pet_meals(self.spoken.name, owner.pet), self.rng)
-        self._draft.write(template, owner.fill | meal, owner.slots, self.rng)
+        self._draft.write(template, owner.fill | meal, owner.slots, self.rng, PET_SLOTS)
 
     def _write(self, template: Template, owner: Owner) -> None:
         self._draft.write(template, owner.fill, owner.slots, self.rng)

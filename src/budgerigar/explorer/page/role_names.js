@@ -3,7 +3,7 @@
 import { t } from "./i18n.js";
 
 const NAMES = { previous: "role.previous", next: "role.next", self: "role.self", first: "role.first", last: "role.last", duplicate: "role.duplicate", induction: "role.induction",
-  reference: "role.reference", reference_verb: "role.reference_verb", gap: "role.gap", subject: "role.subject", adjective: "role.adjective", bracket: "role.bracket",
+  reference: "role.reference", reference_needed: "role.reference_needed", reference_verb: "role.reference_verb", gap: "role.gap", subject: "role.subject", adjective: "role.adjective", bracket: "role.bracket",
   code_bracket: "role.code_bracket", alignment: "role.alignment" };
 
 /** The short name of a role; `otherwise`: the library's, for one that the page does not know. */
@@ -12,7 +12,7 @@ export function roleName(key, otherwise = key) {
 }
 
 const WHATS = { previous: "what.previous", next: "what.next", self: "what.self", first: "what.first", last: "what.last", duplicate: "what.duplicate", induction: "what.induction",
-  reference: "what.reference", reference_verb: "what.reference_verb", gap: "what.gap", subject: "what.subject", adjective: "what.adjective", bracket: "what.bracket",
+  reference: "what.reference", reference_needed: "what.reference_needed", reference_verb: "what.reference_verb", gap: "what.gap", subject: "what.subject", adjective: "what.adjective", bracket: "what.bracket",
   code_bracket: "what.bracket", alignment: "what.alignment" };
 
 /** The row that is asked, and what is right for it; `otherwise`: the library's words. */
