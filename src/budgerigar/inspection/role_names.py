@@ -103,7 +103,8 @@ ROLES = {
 
 BY_SITE: dict[str, tuple[str, ...]] = {
     "decoder self": ("previous", "self", "first", "duplicate", "induction", "reference",
-                     "reference_needed", "reference_verb", "gap", "subject", "adjective", "bracket", "code_bracket"),
+                     "reference_needed", "reference_verb", "gap", "subject", "adjective",
+                     "bracket", "code_bracket"),
     "encoder self": ("previous", "next", "self", "first", "last", "duplicate", "induction",
                      "reference", "reference_verb", "subject", "adjective", "bracket", "code_bracket"),
     "decoder cross": ("last", "alignment"),
