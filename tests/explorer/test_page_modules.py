@@ -75,6 +75,8 @@ OPTIONS = [
     {"temperature": 1.6, "top_p": 0.35},
     {"top_k": 1},
     {"temperature": 1e-30},
+    {"temperature": 1.6, "top_k": 5, "top_p": 0.8, "never": [30, 7, 2]},
+    {"temperature": 0.0, "never": list(range(20))},
 ]
 
 
@@ -82,13 +84,18 @@ OPTIONS = [
 def test_sliders_are_the_librarys_sampling(tab: Visit, options: dict[str, Any]) -> None:
     logits = torch.randn(40, generator=torch.Generator().manual_seed(2)) * 3
     logits[7] = logits[11]  # a tie stays or goes as a whole
-    asked = SamplingOptions(**{"temperature": 1.0, "top_k": None, "top_p": None, **options})
-    wanted = process_logits(logits[None], processors(asked, None))[0].double().softmax(0).numpy()
+    never = options.get("never", [])
+    sampling = {key: value for key, value in options.items() if key != "never"}
+    asked = SamplingOptions(**{"temperature": 1.0, "top_k": None, "top_p": None, **sampling})
+    forbidden = torch.isin(torch.arange(40), torch.tensor(never, dtype=torch.long))
+    left = process_logits(logits[None], processors(asked, forbidden))[0]
+    wanted = left.double().softmax(0).numpy()
     if asked.temperature == 0:
-        wanted = np.eye(40)[int(logits.argmax())]
+        wanted = np.eye(40)[int(left.argmax())]
     given = {
         "logits": logits.tolist(),
         "options": {
+            "never": never,
             "temperature": asked.temperature,
             "topK": options.get("top_k", 0),
             "topP": options.get("top_p", 1),

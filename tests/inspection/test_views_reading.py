@@ -12,6 +12,7 @@ from viewed import PAIR, STORY, sites, view
 
 from budgerigar.api.model import Model
 from budgerigar.errors import UserError
+from budgerigar.generation.streaming import forbidden_ids
 from budgerigar.inspection.labels import spell, visible
 from budgerigar.inspection.pair_traces import PairTrace
 from budgerigar.inspection.views import Look, look_at
@@ -223,6 +224,29 @@ def drawn(model: Model, logits: np.ndarray) -> np.ndarray:
     found = np.zeros_like(scores)
     found[best[:kept]] = chances[:kept] / chances[:kept].sum()
     return found
+
+
+@pytest.mark.parametrize("kind", ["decoder", "lstm", "ngram"])
+def test_the_sliders_draw_what_generation_draws(kind: str) -> None:
+    """At temperature 2 much of the softmax is on bytes that the text never had: they are not drawn."""
+    looked = viewed.look(kind) if kind != "lstm" else look_at(viewed.recurrent(), {"text": STORY})
+    following = view(looked, "read")["next"]
+    never = following["never"]
+    assert never.tolist() == np.flatnonzero(forbidden_ids(looked.tokenizer)).tolist()
+    assert len(never) > 100
+    scores = following["logits"].astype(np.float64) / 2
+    scores[never] = -np.inf
+    chances = np.exp(scores - scores.max())
+    first = view(looked, "generate", count=1, temperature=2.0)["tokens"][0]
+    np.testing.assert_allclose(
+        first["top_chance"], (chances / chances.sum())[first["top_ids"]], rtol=1e-4
+    )
+
+
+def test_an_encoder_is_not_drawn_from() -> None:
+    looked = look_at(viewed.encoder(), {"text": STORY, "mask": [3]})
+    (filled,) = view(looked, "read")["fill"]
+    assert filled["never"].tolist() == []
 
 
 def test_generation_past_the_context_is_said() -> None:

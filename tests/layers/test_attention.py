@@ -156,3 +156,15 @@ def test_autocast_on_a_cpu_keeps_cross_attention_in_float32(norm: str) -> None:
     with torch.autocast("cpu", dtype=torch.bfloat16):
         module(x, view, memory=module.memory(source), taps=taps)
     assert {taps.values[f"a.{n}"].dtype for n in ("query", "key", "value")} == {torch.float32}
+
+
+def test_a_bias_of_distances_and_a_softcap_in_bfloat16() -> None:
+    """The bias is made in float32; the steps stay in the precision of queries, keys and values."""
+    config = TransformerConfig(d_model=16, n_heads=4, positions="alibi", attention_softcap=2.0)
+    layer = Attention(config, 0, "a").eval()
+    x = torch.randn(1, 5, 16, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        wanted = layer(x, causal_view(5))
+        found = layer.to(torch.bfloat16)(x.bfloat16(), causal_view(5))
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(found.float(), wanted, atol=0.02, rtol=0.02)

@@ -70,7 +70,7 @@ def attention_steps(
     scores = tap(taps, f"{name}.scores", queries @ keys.transpose(-2, -1))
     scaled = scores * scale
     capped = scaled if softcap is None else softcap * torch.tanh(scaled / softcap)
-    biased = capped if bias is None else capped + bias
+    biased = capped if bias is None else capped + bias.to(capped.dtype)  # ALiBi's is float32
     masked = biased if visible is None else biased.masked_fill(~visible, float("-inf"))
     weights = tap(taps, f"{name}.weights", _softmax(masked, sink_logit))
     return AttentionSteps(scores, scaled, capped, biased, masked, weights, weights @ values)

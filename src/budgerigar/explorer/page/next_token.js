@@ -42,7 +42,7 @@ function list(app, options, place) {
   const { next, words } = app.reading;
   const truth = softmax(next.logits.data);
   const plain = options.temperature === 1 && !options.topK && options.topP === 1;
-  const chances = plain ? truth : filtered(next.logits.data, options);
+  const chances = plain ? truth : filtered(next.logits.data, { ...options, never: next.never.data });
   const named = Array.from(next.ids.data).slice(0, SHOWN);
   const items = named.map((id) => ({
     label: words[id], share: chances[id], faint: chances[id] === 0,

@@ -1,5 +1,5 @@
 // From logits to probabilities, in the order and with the definitions of generation/sampling.py:
-// temperature, top-k, top-p. Temperature 0 is greedy: the largest logit, and no filter is applied.
+// ids that are never drawn, temperature, top-k, top-p. Temperature 0 is greedy: the largest logit, no filter.
 
 const LEAST_TEMPERATURE = 1e-30;
 
@@ -37,8 +37,10 @@ function topP(logits, order, p) {
   return logits.map((logit) => (logit < least ? -Infinity : logit));
 }
 
-/** Probabilities after the filters: {temperature, topK (0 or null: all), topP}. */
-export function filtered(logits, { temperature = 1, topK: k = 0, topP: p = 1 } = {}) {
+/** Probabilities after the filters: {never (ids), temperature, topK (0 or null: all), topP}. */
+export function filtered(given, { never = [], temperature = 1, topK: k = 0, topP: p = 1 } = {}) {
+  const logits = Float32Array.from(given);
+  for (const id of never) logits[id] = -Infinity;
   const order = ranked(logits);
   if (temperature === 0) {
     const out = new Float64Array(logits.length);

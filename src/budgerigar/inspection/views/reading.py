@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from budgerigar.evaluation.losses import ranks_of
+from budgerigar.generation.streaming import forbidden_ids
 from budgerigar.inspection.labels import visible
 from budgerigar.inspection.pair_traces import PairTrace
 from budgerigar.inspection.passes import array
@@ -50,6 +51,7 @@ def read(look: Look, top: int = 10) -> dict[str, Any]:
 
     NEXT: the true softmax after the text (a translation's end; after a prefix: what comes next).
     {"ids": i4 (n <= 200), likeliest first, "p": f4 (n), "rest": sum of all others, "logits": f4 (V),
+     "never": i4 (ids that generation leaves out: never met in training, or special but no end),
      "end": {"id": the first, "ids": [all that end a text], "p": that any of them comes}|null,
      "row": the position it is read from}
 
@@ -165,9 +167,20 @@ def next_token(look: Look, row: int, names: Names) -> dict[str, Any]:
         "p": shown,
         "rest": max(0.0, float(chances.sum()) - float(shown.sum())),
         "logits": Stored(array(logits), "f4"),
+        "never": never_drawn(look),
         "end": {"id": ends[0], "ids": ends, "p": float(chances[ends].sum())} if ends else None,
         "row": row % len(look.trace.logits),
     }
+
+
+def never_drawn(look: Look) -> np.ndarray:
+    """Ids that generation leaves out, whatever the model thinks of them; none of an encoder."""
+    forbidden = np.zeros(look.network.vocab_size, dtype=bool)
+    if look.kind != "encoder":
+        known = forbidden_ids(look.tokenizer)[: len(forbidden)]
+        forbidden[: len(known)] = known
+        forbidden[len(known) :] = True  # a head that is padded beyond the vocabulary
+    return np.flatnonzero(forbidden).astype(np.int32)
 
 
 def _fill(look: Look, names: Names) -> list[dict[str, Any]]:
