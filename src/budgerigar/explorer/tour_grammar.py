@@ -34,7 +34,9 @@ NUMBERS: dict[str, dict[str, str]] = {
     "cache": {"length": "a number"},
 }
 """name of a number in the text -> its parameters. `weight`, `head`, …: of the head that looks most
-from `query` at `key`, or of the one that is named. root: of d_head. cells: weights that all heads
+from `query` at `key`, or of the one that is named. A word of several tokens looks from its last one;
+a weight on it is the sum over all of them, a score that of the token that gets most; p: the product of
+their shares. root: of d_head. cells: weights that all heads
 compute for a text of that length; cache: bytes of keys and values for it."""
 
 

@@ -18,8 +18,8 @@ from wcwidth import wcswidth, wcwidth
 
 from budgerigar.errors import UserError
 
-Word = str | int
-"""A word of the text (`"it"`, `"it#2"` for its second occurrence) or a token's position."""
+Word = str | int | Sequence[int]
+"""A word of the text (`"it"`, `"it#2"` for its second occurrence), a token's position, or several."""
 
 _VISIBLE = {" ": "␣", "\n": "↵", "\t": "⇥"}
 _CONTEXT = 18  # characters shown before and after a word in an error that lists its places
@@ -72,13 +72,15 @@ class Spelling:
     def find(self, word: Word, occurrence: int | None = None) -> list[int]:
         """Positions of the tokens that `word` is made of.
 
-        An int is a position itself (negative: from the end). Text is looked for as a whole word;
-        in scripts without spaces (Chinese, Japanese, Thai) as any substring; else as the exact
-        text or label of one token. `occurrence` counts from 1 (negative: from the end).
+        An int is a position itself (negative: from the end), a list of them several. Text is
+        looked for as a whole word; in scripts without spaces (Chinese, Japanese, Thai) as any substring;
+        else as the exact text or label of one token. `occurrence` counts from 1 (negative: from the end).
         `UserError` when it is absent, or occurs several times and `occurrence` is not given.
         """
         if isinstance(word, int):
             return [self._position(word)]
+        if not isinstance(word, str):
+            return [self._position(one) for one in word]
         numbered = re.fullmatch(r"(.+)#(-?\d+)", word, re.DOTALL)
         if numbered and occurrence is None and word not in self.text:
             word, occurrence = numbered[1], int(numbered[2])

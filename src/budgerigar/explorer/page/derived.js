@@ -134,31 +134,35 @@ async function steps(params, get) {
 
 // -- links ---------------------------------------------------------------------------------------------
 
-/** The mean weight of all other pairs that are as far apart and as visible, and how many there are. */
-function sameDistance({ weights, mask, rows, columns }, query, key) {
-  const hidden = mask.data[query * columns + key] > 0;
+/** The mean weight of all other places that are as far apart and as visible, and how many there are. */
+function sameDistance({ weights, mask, rows, columns }, query, keys) {
+  const seen = (by) => keys.reduce((count, key) => count + (mask.data[(query + by) * columns + key + by] === 0), 0);
+  const here = seen(0);
   let total = 0;
   let count = 0;
-  for (let i = Math.max(0, query - key); i < rows && key + i - query < columns; i++) {
-    const at = i * columns + key + i - query;
-    if (i === query || mask.data[at] > 0 !== hidden) continue;
-    total += weights.data[at];
+  for (let by = -Math.min(query, ...keys); query + by < rows && Math.max(...keys) + by < columns; by++) {
+    if (by === 0 || seen(by) !== here) continue;
+    total += keys.reduce((sum, key) => sum + weights.data[(query + by) * columns + key + by], 0);
     count += 1;
   }
   return { distance: count ? total / count : null, distance_pairs: count };
 }
 
-function link(answer, query, key, untrained) {
+/** One head's weight from a query to a word; `keys`: its tokens, whose weights are summed. */
+function link(answer, query, keys, untrained) {
   const { layer, head, name, weights, mask, columns } = answer;
   const row = weights.data.subarray(query * columns, (query + 1) * columns);
   const codes = mask.data.subarray(query * columns, (query + 1) * columns);
   const seen = codes.reduce((count, code) => count + (code === 0), 0);
-  const more = row.reduce((count, value, at) => count + (at !== key && value > row[key]), 0);
-  return { name, layer, head, weight: row[key], ...sameDistance(answer, query, key), untrained, rank: 1 + more, uniform: codes[key] ? 0 : 1 / Math.max(1, seen) };
+  const weight = keys.reduce((sum, key) => sum + row[key], 0);
+  const more = row.reduce((count, value, at) => count + (!keys.includes(at) && value > weight), 0);
+  const uniform = keys.filter((key) => codes[key] === 0).length / Math.max(1, seen);
+  return { name, layer, head, weight, ...sameDistance(answer, query, keys), untrained, rank: 1 + more, uniform };
 }
 
 async function links(params, get) {
-  const { query, key, of, kind } = params;
+  const { query, of, kind } = params;
+  const tokens = [params.key].flat();
   const read = await get("read", REPORTED);
   const site = read.sites.find((each) => each.of === of && each.kind === kind);
   const heads = Array.from({ length: site.layers * site.heads }, (_, at) => ({ layer: Math.floor(at / site.heads), head: at % site.heads, of, kind }));
@@ -166,13 +170,13 @@ async function links(params, get) {
   if (answers.includes(null)) throw new AskError("", 404, true);
   const [first] = answers;
   const labels = (side, at) => `“${read.spellings[side].labels[at]}” (${t("links.position", { position: at })})`;
-  const named = { query: labels(first.queries, query), key: labels(first.keys, key) };
-  if (site.causal && first.mask.data[query * first.columns + key] === FUTURE) throw new AskError(t("links.later", named), 422);
+  const named = { query: labels(first.queries, query), key: tokens.map((key) => labels(first.keys, key)).join(" ") };
+  if (site.causal && first.mask.data[query * first.columns + tokens[0]] === FUTURE) throw new AskError(t("links.later", named), 422);
   const copy = params.untrained ? await get("untrained", { of, kind }) : null;
-  const at = (place) => (copy ? copy.weights.data[(place * first.rows + query) * first.columns + key] : null);
-  const found = answers.map((answer, place) => link(answer, query, key, at(place))).sort((a, b) => b.weight - a.weight);
+  const at = (place) => (copy ? tokens.reduce((sum, key) => sum + copy.weights.data[(place * first.rows + query) * first.columns + key], 0) : null);
+  const found = answers.map((answer, place) => link(answer, query, tokens, at(place))).sort((a, b) => b.weight - a.weight);
   const { title, query_axis, key_axis, queries, keys } = first;
-  return { of, kind, title, query_axis, key_axis, queries, keys, ...named, query_positions: [query], key_positions: [key], why_no_untrained: "", links: found };
+  return { of, kind, title, query_axis, key_axis, queries, keys, ...named, query_positions: [query], key_positions: tokens, why_no_untrained: "", links: found };
 }
 
 // -- positions, gates ---------------------------------------------------------------------------------------------
@@ -197,7 +201,7 @@ async function unit(params, get) {
 export const DERIVED = {
   row: { needs: (params) => [whole(params)], derive: row },
   steps: { needs: (params) => (Number.isInteger(params.query) ? [inHead(params), inLayer(params), whole(params)] : null), derive: steps },
-  links: { needs: ({ query, key, of, kind }) => (Number.isInteger(query) && Number.isInteger(key) ? [whole({ layer: 0, head: 0, of, kind })] : null), derive: links },
+  links: { needs: ({ query, key, of, kind }) => (Number.isInteger(query) && [key].flat().every(Number.isInteger) ? [whole({ layer: 0, head: 0, of, kind })] : null), derive: links },
   positions: { needs: (params) => ((params.show ?? "kind") === "kind" && params.layer ? [["positions", { ...params, layer: 0 }], ["turns", { layer: params.layer, of: params.of }]] : null), derive: positions },
   unit: { needs: ({ layer }) => [["gates", { layer }]], derive: unit },
 };

@@ -6,11 +6,12 @@ import { mapOptions } from "./controls.js";
 import { h, number, percent, table, whole, word } from "./dom.js";
 import { HeatMap } from "./heatmap.js";
 import { Absent, ends, find, headFor, linksOf, sited, stepsOf } from "./lesson_scene.js";
-import { cacheBytes, cellCount, large, nextShare } from "./lesson_numbers.js";
+import { cacheBytes, cellCount, large, nextShare, strongest } from "./lesson_numbers.js";
 import { matrixOf, siteOf, siteParams, siteTitle, spelling } from "./sites.js";
 import { labelNodes } from "./tokens.js";
 import { t } from "./i18n.js";
 
+const FEW = 16; // tokens of a list
 const LENGTHS = [100, 1000, 10000, 100000, 1000000];
 
 /** A table that may be wider than the page. */
@@ -40,14 +41,21 @@ async function row(scene, params) {
   const { inner, at, head, site } = await placed(scene, params);
   const answer = await inner.ask("row", { layer: head.layer, head: head.head, query: at.query, ...siteParams(inner) });
   const labels = spelling(inner, site.keys).labels;
+  const keys = at.keys ?? [];
+  const gets = (all) => all.reduce((sum, key) => sum + answer.weights.data[key], 0);
   const visible = Array.from(answer.order.data).filter((key) => !answer.codes.data[key]);
-  const shown = visible.slice(0, params.top ?? 5);
-  const share = shown.reduce((sum, key) => sum + answer.weights.data[key], 0);
-  const rest = visible.length > shown.length ? { count: visible.length - shown.length, share: Math.max(0, answer.sum - share) } : null;
-  return [h("p", {}, word(answer.label, { class: "word q" }), " ", t("lesson.looks")),
-    bars(shown.map((key) => ({ label: labels[key], share: answer.weights.data[key], chosen: key === at.key, note: t("links.position", { position: key }) })), rest, { name: t("head.strongest") }),
+  const single = visible.filter((key) => keys.length < 2 || !keys.includes(key)).map((key) => ({ label: labels[key], share: gets([key]), chosen: key === at.key, note: t("links.position", { position: key }), tokens: 1 }));
+  if (keys.length > 1) single.push({ label: wordOf(params.key), share: gets(keys), chosen: true, note: t("lesson.positions", { from: keys[0], to: keys.at(-1) }), tokens: keys.length });
+  const ranked = single.sort((a, b) => b.share - a.share);
+  const shown = ranked.filter((item, place) => place < (params.top ?? 5) || item.chosen);
+  const count = visible.length - shown.reduce((sum, { tokens: each }) => sum + each, 0);
+  const rest = count > 0 ? { count, share: Math.max(0, answer.sum - shown.reduce((sum, { share }) => sum + share, 0)) } : null;
+  return [h("p", {}, word(answer.label, { class: "word q" }), " ", t("lesson.looks")), bars(shown, rest, { name: t("head.strongest") }),
     caption(inner, head, t("lesson.sum", { sum: number(answer.sum, 6) }))];
 }
+
+/** A word without which of its occurrences is meant. */
+const wordOf = (name) => name.replace(/#\d+$/, "");
 
 async function heat(scene, params) {
   const { inner, at, head } = await placed(scene, params);
@@ -66,25 +74,35 @@ async function steps(scene, params) {
   const labels = spelling(inner, site.keys).labels;
   const keys = Array.from(answer.weights.data.keys()).filter((key) => !answer.codes.data[key])
     .sort((a, b) => answer.weights.data[b] - answer.weights.data[a]);
-  const shown = keys.slice(0, params.top ?? 5).sort((a, b) => a - b);
+  const most = at.keys ? strongest(answer, at.keys) : null;
+  const shown = keys.filter((key, place) => place < (params.top ?? 5) || key === most).sort((a, b) => a - b);
   const masked = labels.length - keys.length;
   const columns = [t("word.token"), t("lesson.score"), answer.scale ? answer.scale.heading : null, answer.biased ? t("lesson.bias") : null, t("lesson.softmax")];
-  const cells = (key) => [word(labels[key], { class: key === at.key ? "word k" : "word" }), number(answer.scores.data[key], 2),
+  const cells = (key) => [word(labels[key], { class: at.keys?.includes(key) ? "word k" : "word" }), number(answer.scores.data[key], 2),
     answer.scale ? number(answer.scaled.data[key], 2) : null, answer.biased ? number(answer.biased.data[key], 2) : null, number(answer.weights.data[key], 4)];
   const kept = (list) => list.filter((each) => each !== null);
   const rest = keys.length - shown.length;
   const others = 1 - shown.reduce((sum, key) => sum + answer.weights.data[key], 0);
   return [wideTable(t("lesson.steps", { query: answer.label, head: head.name }), kept(columns), shown.map((key) => kept(cells(key)))),
-    h("p", { class: "soft" }, [rest ? t("lesson.rest", { count: rest, share: percent(Math.max(0, others)) }) : "", masked ? t("lesson.masked", { count: masked }) : "",
+    h("p", { class: "soft" }, [together(answer, at.keys, params.key), rest ? t("lesson.rest", { count: rest, share: percent(Math.max(0, others)) }) : "", masked ? t("lesson.masked", { count: masked }) : "",
       t("head.difference", { value: number(answer.difference, 1) })].filter(Boolean).join(" · "))];
+}
+
+/** What a key of several tokens gets in all. */
+function together(answer, keys, name) {
+  if (!keys || keys.length < 2) return "";
+  return t("lesson.together", { word: wordOf(name), share: percent(keys.reduce((sum, key) => sum + answer.weights.data[key], 0)) });
 }
 
 async function links(scene, params) {
   const inner = sited(scene, params);
-  const answer = await linksOf(inner, ends(inner, params));
+  const at = ends(inner, params);
+  const { queries, keys } = siteOf(inner);
+  const answer = await linksOf(inner, at);
   const shown = answer.links.slice(0, params.top ?? 6);
   const figure = (value) => (value === null ? "–" : number(value, 3));
-  return wideTable(t("links.caption", { query: answer.query, key: answer.key }), [t("word.head"), t("links.weight"), t("links.distance"), t("links.untrained"), t("links.uniform")],
+  const name = (side, place, all) => `“${all && all.length > 1 ? wordOf(params.key) : spelling(inner, side).labels[place]}” (${all && all.length > 1 ? t("lesson.positions", { from: all[0], to: all.at(-1) }) : t("links.position", { position: place })})`;
+  return wideTable(t("links.caption", { query: name(queries, at.query), key: name(keys, at.key, at.keys) }), [t("word.head"), t("links.weight"), t("links.distance"), t("links.untrained"), t("links.uniform")],
     shown.map((link) => [link.name, figure(link.weight), figure(link.distance), figure(link.untrained), figure(link.uniform)]));
 }
 
@@ -99,23 +117,23 @@ async function heads(scene, params) {
   return wideTable(t("lesson.heads"), [t("word.head"), t("grid.by.link"), t("word.weight"), t("lesson.entropy")], rows, { numbersFrom: 2 });
 }
 
-function next(scene, params) {
+async function next(scene, params) {
   const answer = scene.reading.next;
   if (!answer) throw new Absent(t("lesson.nonext", { model: scene.question.model }));
   const { words } = scene.reading;
   const count = Math.min(params.top ?? 5, answer.ids.data.length);
   const items = Array.from({ length: count }, (_, at) => ({ label: words[answer.ids.data[at]], share: answer.p.data[at], chosen: params.word !== undefined && words[answer.ids.data[at]].replaceAll("␣", "") === params.word }));
   const share = items.reduce((sum, item) => sum + item.share, 0);
-  const found = params.word === undefined ? null : nextShare(scene, params.word);
+  const found = params.word === undefined ? null : await nextShare(scene, params.word);
   return [bars(items, { count: scene.about.vocab_size - count, share: Math.max(0, 1 - share) }, { name: t("next.title") }),
-    found && found.rank > count ? h("p", {}, word(params.word), `: ${percent(found.share)}, ${t("lesson.rank", { rank: found.rank })}`) : null];
+    found && (found.rank === null || found.rank > count) ? h("p", {}, word(params.word), `: ${percent(found.share)}, `, found.rank === null ? t("lesson.spelled", { tokens: found.tokens }) : t("lesson.rank", { rank: found.rank })) : null];
 }
 
 async function stream(scene, params) {
   const site = siteOf(scene);
   const of = site?.of === "encoder" ? "encoder" : "decoder";
   const side = scene.reading.spellings.read;
-  const position = params.position === undefined ? side.labels.length - 1 : find(scene, "read", params.position);
+  const position = params.position === undefined ? side.labels.length - 1 : find(scene, "read", params.position).at(-1);
   const ask = (layer) => scene.ask("block", { layer, position, of, units: 12, words: 5, without: false });
   const blocks = await Promise.all(Array.from({ length: scene.about.layers }, (_, layer) => ask(layer)));
   const rows = blocks.flatMap((block) => block.stages.filter(({ name }) => !/norm/.test(name)).slice(block.layer ? 1 : 0)
@@ -131,7 +149,9 @@ function stageOf(name) {
 async function shuffle(scene) {
   const answer = await scene.ask("positions", { show: "shuffle" });
   const rows = Array.from(answer.order.data, (from, at) => [word(answer.labels[from]), String(from), String(at), number(answer.apart.data[at], 3)]);
-  return [wideTable(t("lesson.shuffle"), [t("word.token"), t("lesson.was"), t("lesson.is"), t("lesson.apart")], rows, { numbersFrom: 1 }),
+  const more = rows.length - FEW;
+  return [wideTable(t("lesson.shuffle"), [t("word.token"), t("lesson.was"), t("lesson.is"), t("lesson.apart")], rows.slice(0, FEW), { numbersFrom: 1 }),
+    more > 0 ? h("p", { class: "soft" }, t("lesson.more", { count: more })) : null,
     h("p", {}, t(answer.same ? "lesson.same" : "lesson.other", { value: percent(answer.largest) }))];
 }
 
@@ -156,9 +176,9 @@ export async function opening(scene, view, params) {
   const inner = sited(scene, params);
   const selection = { of: params.of ?? null, kind: params.kind ?? null, layer: 0, head: 0, query: null, key: null };
   if (siteOf(inner)) {
-    Object.assign(selection, ends(inner, params), siteParams(inner));
-    const { layer, head } = await headFor(inner, params, selection);
-    Object.assign(selection, { layer, head });
+    const at = ends(inner, params);
+    const { layer, head } = await headFor(inner, params, at);
+    Object.assign(selection, siteParams(inner), { query: at.query, key: at.key, layer, head });
   }
   return { question: scene.question, selection, view };
 }

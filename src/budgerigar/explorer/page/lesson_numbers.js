@@ -3,7 +3,7 @@
 import { bytes, number, percent, whole, word } from "./dom.js";
 import { Absent, ends, headFor, sited, stepsOf } from "./lesson_scene.js";
 import { siteOf } from "./sites.js";
-import { t } from "./i18n.js";
+import { t, translated } from "./i18n.js";
 
 const FLOAT = 4; // bytes of a float32
 
@@ -28,9 +28,14 @@ export function cellCount(scene, length) {
 
 async function step(scene, params, name) {
   const inner = sited(scene, params);
-  const { query, key } = ends(inner, params);
-  const answer = await stepsOf(inner, await headFor(inner, params, { query, key }), query);
-  return number(answer[name].data[key], 2);
+  const at = ends(inner, params);
+  const answer = await stepsOf(inner, await headFor(inner, params, at), at.query);
+  return number(answer[name].data[strongest(answer, at.keys)], 2);
+}
+
+/** Of a key of several tokens the one that gets most: scores are of single tokens. */
+export function strongest(answer, keys) {
+  return keys.reduce((best, at) => (answer.weights.data[at] > answer.weights.data[best] ? at : best), keys.at(-1));
 }
 
 async function link(scene, params) {
@@ -40,13 +45,22 @@ async function link(scene, params) {
   return head.link;
 }
 
-/** The share of `label` among the next tokens: {share, rank}; null: not among those that are named. */
-export function nextShare(scene, label) {
+/** The share of a word as what comes next: {share, rank, tokens}. Where it is several tokens, the product of their shares,
+ * each given those before it, and no rank. null: a recorded page does not know. */
+export async function nextShare(scene, label) {
   const { next, words } = scene.reading;
   if (!next) throw new Absent(t("lesson.nonext", { model: scene.question.model }));
-  const bare = (id) => words[id].replaceAll("␣", "");
-  const at = Array.from(next.ids.data).findIndex((id) => bare(id) === label);
-  return at < 0 ? null : { share: next.p.data[at], rank: at + 1 };
+  const at = Array.from(next.ids.data).findIndex((id) => words[id].replaceAll("␣", "") === label);
+  if (at >= 0) return { share: next.p.data[at], rank: at + 1, tokens: 1 };
+  const { model, text } = scene.question;
+  const longer = { model, text: /\p{Script=Han}$/u.test(text) ? text + label : `${text} ${label}` };
+  if (!scene.can("read", { top: 10 }, longer)) return null;
+  const before = scene.reading.spellings.read.ids.data;
+  const { spellings: { read }, surprise } = await scene.ask("read", { top: 10 }, longer);
+  if (before.some((id, place) => read.ids.data[place] !== id)) return null; // the word changed how the text is cut
+  const nats = surprise.nats.data.subarray(before.length).reduce((sum, each) => sum + each, 0);
+  const tokens = read.ids.data.length - before.length;
+  return { share: Math.exp(-nats), rank: tokens === 1 ? surprise.rank.data[before.length] : null, tokens };
 }
 
 const NUMBERS = {
@@ -71,12 +85,13 @@ const NUMBERS = {
   scaled: (scene, params) => step(scene, params, "scaled"),
   difference: async (scene, params) => {
     const inner = sited(scene, params);
-    const { query, key } = ends(inner, params);
-    return number((await stepsOf(inner, await headFor(inner, params, { query, key }), query)).difference, 1);
+    const at = ends(inner, params);
+    return number((await stepsOf(inner, await headFor(inner, params, at), at.query)).difference, 1);
   },
-  p: (scene, params) => {
-    const found = nextShare(scene, params.word);
-    return found ? percent(found.share) : t("lesson.rare");
+  p: async (scene, params) => {
+    const found = await nextShare(scene, params.word);
+    if (!found) throw new Absent(t("needs.live"));
+    return percent(found.share);
   },
   likeliest: (scene) => {
     const { next, words } = scene.reading;
@@ -96,12 +111,12 @@ export function large(value) {
 export function liveNumber(scene, { number: name, params }) {
   const place = word("…", { class: "real", "data-number": name });
   if (!scene) {
-    place.textContent = "–";
+    place.textContent = name === "model" ? t("lesson.themodel") : "–";
     return place;
   }
   const failed = (error) => {
     place.textContent = "–";
-    place.title = error.missing ? t("needs.live") : error.message;
+    place.title = error.missing ? t("needs.live") : error.words ? translated(error.words).text : error.message;
     place.classList.add("missing");
   };
   try {

@@ -15,9 +15,10 @@ export class Absent extends Error {
   }
 }
 
+const pairs = (model) => /encoder-decoder/.test(model.kind);
+
 function questionFor(model, page, sentence) {
-  if (/encoder-decoder/.test(model.kind)) return { model: model.id, source: page.source || sentence };
-  return { model: model.id, text: sentence };
+  return pairs(model) ? { model: model.id, source: page.source || sentence } : { model: model.id, text: sentence };
 }
 
 /** A story, then shorter ones: sentences are left out from the last but one backwards; its first and its last stay. */
@@ -31,24 +32,29 @@ export function stories(story) {
   return found;
 }
 
+/** Which of some texts a model has places for, and how many tokens each has; what was recorded was read. */
+async function fitting(app, model, texts) {
+  if (!app.can("count", { texts }, { model: model.id })) return texts.map(() => ({ fits: true }));
+  const { tokens, most_tokens: most } = await app.ask("count", { texts }, { model: model.id });
+  return Array.from(tokens.data, (count) => ({ fits: count <= most, count, most }));
+}
+
 /** The first question whose text its model can read: the whole story by any model, else a shorter one. */
 async function readable(app, page, sentence, models) {
-  let refused = null;
-  let possible = false;
-  for (const story of stories(sentence)) {
-    for (const question of models.map((model) => questionFor(model, page, story))) {
-      if (!app.can("read", { top: TOP }, question)) continue;
-      possible = true;
-      try {
-        return { question, reading: await app.ask("read", { top: TOP }, question) };
-      } catch (error) {
-        if (error.status !== 422) throw error;
-        refused ??= error;
-      }
+  const told = stories(sentence);
+  const word = named(page.blocks).find((params) => params.word)?.word; // what comes next has to have a place, too
+  const texts = (model) => (pairs(model) && page.source ? [page.source] : told.map((story) => (word ? `${story} ${word}` : story)));
+  const rooms = await Promise.all(models.map((model) => fitting(app, model, texts(model))));
+  for (let at = 0; at < told.length; at++) {
+    for (const [number, model] of models.entries()) {
+      const question = questionFor(model, page, told[at]);
+      if (rooms[number][at]?.fits && app.can("read", { top: TOP }, question)) return { question, reading: await app.ask("read", { top: TOP }, question) };
     }
-    if (!possible || page.source) break;
   }
-  throw refused ?? new Absent(t("needs.live"));
+  const short = rooms.findIndex((room) => room.every(({ fits }) => !fits));
+  if (short < 0) throw new Absent(t("needs.live"));
+  const { count, most } = rooms[short].at(-1);
+  throw new Absent(t("lesson.long", { model: models[short].id, tokens: count, context: most }));
 }
 
 /** The scene of a page and a sentence; throws Absent where no model here can show it. */
@@ -65,9 +71,35 @@ export async function sceneOf(app, page, sentence) {
   const { model, text } = scene.question;
   scene.remarks = [
     now && now.id !== model ? t(fits(now) ? "lesson.instead.long" : "lesson.instead.kind", { model, other: now.id }) : null,
-    text !== undefined && text !== sentence ? t("lesson.shorter", { model, context: scene.about.context_length }) : null,
+    text !== undefined && text !== sentence ? t("lesson.shorter", { model, context: scene.about.most_tokens }) : null,
+    inPieces(scene, page),
   ].filter(Boolean);
   return scene;
+}
+
+/** Every {query, key, …} that a page's numbers and figures name. */
+function named(blocks) {
+  const of = (parts) => parts.filter(({ params }) => params).map(({ params }) => params);
+  return blocks.flatMap(({ params, parts = [], items = [], blocks: inner = [] }) => [params ?? {}, ...of(parts), ...items.flatMap(of), ...named(inner)]);
+}
+
+/** What is said of a model that reads the page's words in several tokens each; null where each is one token. */
+function inPieces(scene, page) {
+  const found = new Map();
+  for (const params of named(page.blocks)) {
+    for (const role of ["query", "key"]) {
+      const site = siteOf(sited(scene, params));
+      if (!site || params[role] === undefined || params[role] === "last") continue;
+      try {
+        const at = find(scene, role === "query" ? site.queries : site.keys, params[role]);
+        if (at.length > 1) found.set(params[role].replace(/#\d+$/, ""), at.length);
+      } catch {
+        // a word that is not there has no number either; its place says so
+      }
+    }
+  }
+  const words = [...found].map(([name, tokens]) => t("lesson.pieces.word", { word: name, tokens }));
+  return words.length ? t("lesson.pieces", { model: scene.question.model, words: words.join(t("lesson.pieces.and")) }) : null;
 }
 
 /** The same scene with one kind of attention chosen. */
@@ -104,41 +136,41 @@ function starts(text, word) {
   return found;
 }
 
-/** The position of a word ("it", "has#2", "4", "last"): of its last token, which has read all of it. */
+/** The positions of the tokens of a word ("it", "has#2", "4", "last"). */
 export function find(scene, side, word) {
   const count = spelling(scene, side).labels.length;
-  if (word === "last") return count - 1;
-  if (/^\d+$/.test(word) && Number(word) < count) return Number(word);
+  if (word === "last") return [count - 1];
+  if (/^\d+$/.test(word) && Number(word) < count) return [Number(word)];
   const [, name, number] = /^(.+?)(?:#(\d+))?$/su.exec(word) ?? [null, word, null];
   const { text, places } = spans(scene.reading, side);
   const start = starts(text, name)[Number(number ?? 1) - 1];
   if (start === undefined) throw new Absent(t("lesson.absent", { word, model: scene.question.model }));
-  let last = null;
-  places.forEach(([from, to], at) => (last = from < start + name.length && to > start ? at : last));
-  return last;
+  return [...places.keys()].filter((at) => places[at][0] < start + name.length && places[at][1] > start);
 }
 
-/** {query, key}: positions of the words that `params` name; null for one that is not named. */
+/** {query, key, keys}: where the words are that `params` name; null for one that is not named. A word of several tokens
+ * looks from its last one, which has read all of it, and is looked at in all of them (`keys`). */
 export function ends(scene, params) {
   const site = siteOf(scene);
   if (!site) throw new Absent(t("lesson.noattention", { model: scene.question.model }));
   const at = (side, word) => (word === undefined ? null : find(scene, side, word));
-  return { query: at(site.queries, params.query), key: at(site.keys, params.key) };
+  const keys = at(site.keys, params.key);
+  return { query: at(site.queries, params.query)?.at(-1) ?? null, key: keys?.at(-1) ?? null, keys };
 }
 
-/** Every head by its weight from a query to a key. */
-export function linksOf(scene, { query, key }) {
-  return scene.ask("links", { query, key, ...siteParams(scene), untrained: true });
+/** Every head by its weight from a query to all tokens of a key. */
+export function linksOf(scene, { query, keys }) {
+  return scene.ask("links", { query, key: keys.length > 1 ? keys : keys[0], ...siteParams(scene), untrained: true });
 }
 
 /** The head that `params` names, else the one that looks most from query to key: {layer, head, name, link}. */
-export async function headFor(scene, params, { query, key }) {
+export async function headFor(scene, params, at) {
   const site = siteOf(scene);
   const named = /^L(\d+)\.H(\d+)$/.exec(params.head ?? "");
   if (named && (Number(named[1]) >= site.layers || Number(named[2]) >= site.heads)) {
     throw new Absent(t("lesson.nohead", { head: params.head, model: scene.question.model }));
   }
-  const links = query === null || key === null ? [] : (await linksOf(scene, { query, key })).links;
+  const links = at.query === null || at.keys === null ? [] : (await linksOf(scene, at)).links;
   const name = params.head ?? links[0]?.name ?? "L0.H0";
   const [layer, head] = name.match(/\d+/g).map(Number);
   return { layer, head, name, link: links.find((each) => each.name === name) ?? null };

@@ -1,13 +1,14 @@
 // The page: starts, asks what was read, draws the chosen view, keeps the address and the state the same.
 
 import { failure, h, waiting } from "./dom.js";
+import { createPath } from "./path.js";
 import { aboutLine, menu, questionForm, sentenceBar, switches } from "./frame.js";
 import { helpDialog } from "./help.js";
 import { preferredLanguage, t, useLanguage } from "./i18n.js";
 import { listenForKeys } from "./keys.js";
 import { recordedSource } from "./recorded.js";
 import { canonical, liveSource } from "./source.js";
-import { START, createStore, fromHash, toHash } from "./state.js";
+import { START, createStore, fromHash } from "./state.js";
 import { VIEWS } from "./views.js";
 
 const EXAMPLES = { pair: "轩辕有一只虎皮鹦鹉。", text: "Xuanyuan had a budgerigar when he was young . It had green feathers ." };
@@ -53,13 +54,20 @@ class App {
 /** The question to begin with: the address's, the file's, or an example that fits the model. */
 function complete(app, asked) {
   const model = app.models.find(({ id }) => id === asked?.model) ?? app.models[0];
-  const given = { ...asked, model: model.id };
+  const pair = /encoder-decoder/.test(model.kind);
+  const given = [model.id, undefined].includes(asked?.model) ? { ...asked, model: model.id } : { model: model.id, ...wordsOf(asked ?? {}, pair) };
   if (given.text !== undefined || given.ids || given.source !== undefined) return given;
   const old = app.question ?? {};
-  if (/encoder-decoder/.test(model.kind)) {
+  if (pair) {
     return { ...given, source: old.source ?? model.example ?? EXAMPLES.pair, target: old.source === undefined ? null : old.target ?? null };
   }
   return { ...given, text: old.text ?? model.example ?? EXAMPLES.text };
+}
+
+/** Of a question about a model that is not here: the text, where the model that is shown can be asked with it. */
+function wordsOf({ text, source, target }, pair) {
+  if (pair) return source === undefined ? {} : { source, target };
+  return text === undefined ? {} : { text };
 }
 
 class Page {
@@ -70,9 +78,12 @@ class Page {
     this.turn = 0;
     this.update = null;
     this.site = this.siteName();
+    this.failed = null;
+    this.wanted = app.state.get().question?.model; // the model that the address names
+    this.path = createPath(app.state, (state) => canonical(complete(app, state.question)));
     app.state.subscribe((changed) => this.changed(changed));
     listenForKeys(app, this.keys, () => this.help);
-    addEventListener("hashchange", () => location.hash !== this.address && app.state.set(fromHash(location.hash)));
+    this.path.listen((hash) => app.state.set(fromHash(hash)));
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.drawView());
   }
 
@@ -113,7 +124,7 @@ class Page {
 
   /** A pause in typing: ask, but leave the field alone. */
   typed(question) {
-    if ((question.text ?? question.source ?? "").trim()) this.app.look(question);
+    if ((question.text ?? question.source ?? "").trim()) this.path.typed(() => this.app.look(question));
   }
 
   frame() {
@@ -142,33 +153,44 @@ class Page {
   async load() {
     const { app } = this;
     const turn = (this.turn += 1);
+    const { going } = this.path;
+    const asked = this.wanted ?? app.state.get().question?.model;
     const question = complete(app, app.state.get().question);
+    this.wanted = undefined;
     app.question = question;
     app.state.set({ question });
     this.main.setAttribute("aria-busy", "true");
     const began = performance.now();
-    try {
-      const [about, reading] = await Promise.all([app.ask("about"), app.ask("read", { top: TOP })]);
-      if (turn !== this.turn) return;
-      Object.assign(app, { about, reading, took: performance.now() - began });
-      if (!this.form.contains(document.activeElement)) this.fillForm();
-      this.frame();
-      await this.drawView();
-    } catch (error) {
-      if (turn !== this.turn) return;
-      if (!error.status && !error.missing) console.error(error);
-      this.main.replaceChildren(failure(error));
-      this.update = null;
-      if (!this.form.contains(document.activeElement)) this.fillForm();
-    } finally {
-      if (turn === this.turn) this.main.removeAttribute("aria-busy");
-    }
+    const answers = [app.ask("about"), app.ask("read", { top: TOP })];
+    const [about, reading] = await Promise.allSettled(answers);
+    if (turn !== this.turn) return;
+    this.failed = about.reason ?? reading.reason ?? null;
+    if (this.failed && !this.failed.status && !this.failed.missing) console.error(this.failed);
+    const [known, read] = [about.value ?? null, this.failed ? null : reading.value];
+    Object.assign(app, { about: known, reading: read, took: performance.now() - began, unread: this.failed });
+    if (going || !this.form.contains(document.activeElement)) this.fillForm();
+    this.gone(asked);
+    this.frame();
+    await this.drawView();
+    if (turn === this.turn) this.main.removeAttribute("aria-busy");
+  }
+
+  /** The address named a model that is not here: said once, for another is shown. */
+  gone(name) {
+    const { app } = this;
+    if (name !== undefined && name !== app.question.model) this.form.append(h("p", { class: "note", role: "status" }, t("error.gone", { name, model: app.question.model })));
   }
 
   async drawView() {
     const { app } = this;
-    if (!app.reading) return;
     const view = this.view();
+    if (!app.reading && !(view.unasked && this.failed)) {
+      if (this.failed) this.main.replaceChildren(failure(this.failed));
+      this.update = this.drawn = null;
+      this.shown = view.id;
+      this.menu.refresh(view.id);
+      return;
+    }
     const root = h("div", { class: `view view-${view.id}` });
     const body = h("div", { class: "view-body" });
     root.append(h("h1", {}, t(view.titleKey)), h("p", { class: "lead" }, t(view.leadKey)), body);
@@ -183,7 +205,10 @@ class Page {
     this.drawn = root;
     try {
       const update = await view.draw(body, app);
-      if (this.drawn === root) this.update = update ?? null;
+      if (this.drawn !== root) return;
+      this.update = update ?? null;
+      const top = this.path.taken();
+      if (top !== null) scrollTo({ top });
     } catch (error) {
       if (!error.status && !error.missing) console.error(error);
       if (this.drawn === root) body.append(failure(error));
@@ -192,7 +217,7 @@ class Page {
 
   async changed(changed) {
     const { app } = this;
-    this.write(changed);
+    this.path.write();
     if (changed.has("theme")) this.paper();
     if (changed.has("language")) return this.speak();
     if (changed.has("question")) {
@@ -209,24 +234,6 @@ class Page {
     this.sentence?.refresh();
     if (changed.size === 1 && changed.has("picks")) return undefined;
     return this.update ? this.update(changed) : this.drawn && this.drawView();
-  }
-
-  /** The address follows: at once and as a step to go back to for another view or question. */
-  write(changed) {
-    const step = changed.has("view") || changed.has("question");
-    clearTimeout(this.later);
-    const write = () => {
-      this.address = toHash(this.app.state.get());
-      if (location.hash === this.address) return;
-      try {
-        if (step && location.hash) history.pushState(null, "", this.address);
-        else history.replaceState(null, "", this.address);
-      } catch {
-        // a frame inside a notebook has no address of its own
-      }
-    };
-    if (step) write();
-    else this.later = setTimeout(write, 200);
   }
 
   paper() {

@@ -48,7 +48,7 @@ class Page {
 
   figure(block) {
     const place = h("div", { class: `figure-place figure-${block.kind}` });
-    if (!this.scene) place.append(failure(this.failed));
+    if (!this.scene) place.append(h("p", { class: "note" }, t("lesson.above")));
     else show(place, (async () => FIGURES[block.kind](this.scene, block.params))(), (nodes) => nodes, 5);
     return h("figure", {}, place);
   }
@@ -101,6 +101,8 @@ class Page {
     const facts = [t(`lesson.level.${level}`), minutes ? t("lesson.minutes", { minutes }) : null, this.scene ? t("lesson.model", { model: this.scene.question.model }) : null];
     const head = [h("h2", { tabindex: -1, class: "lesson-title" }, title), h("p", { class: "soft" }, facts.filter(Boolean).join(" · "))];
     const asked = this.scene?.question.source ? source || sentence : sentence;
+    const { unread } = this.app;
+    if (unread && !unread.missing) head.push(h("p", { class: "note lesson-unread", role: "status" }, t("lesson.unread", { why: failure(unread).textContent })));
     if (asked) head.push(...this.told(asked));
     if (this.failed && asked) head.push(failure(this.failed));
     return [...head, ...await this.blocks(this.page.blocks)];
@@ -170,6 +172,7 @@ export const lessonView = {
   leadKey: "view.lesson.lead",
   group: "learn",
   ownSentence: true,
+  unasked: true, // its pages have sentences of their own
   fits: () => hasTours(),
   async draw(root, app) {
     const lesson = new Lesson(app, root, await allTours());

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from budgerigar.inspection.views.look import MOST_TOKENS, Look
+import numpy as np
+
+from budgerigar.inspection.views.look import Look, most_tokens
 from budgerigar.inspection.views.reading import predicts_words
 from budgerigar.inspection.views.sides import places_of
 from budgerigar.layers.packed_linear import n_weights
@@ -45,7 +47,7 @@ def about(look: Look) -> dict[str, Any]:
         "parameters": n_weights(network) if hasattr(network, "parameters") else None,
         "vocab_size": int(network.vocab_size),
         "context_length": network.context_length,
-        "most_tokens": min(MOST_TOKENS, network.context_length or MOST_TOKENS),
+        "most_tokens": most_tokens(network),
         "words": list(facts.words),
         "facts": [
             [
@@ -61,6 +63,18 @@ def about(look: Look) -> dict[str, Any]:
         "sites": sites,
         "views": [name for name, words in refused.items() if not words],
         "refused": {name: words for name, words in refused.items() if words},
+    }
+
+
+def count(look: Look, texts: list[str]) -> dict[str, Any]:
+    """How many tokens texts (of an encoder-decoder: sources) have, read by nobody yet.
+
+    {"tokens": i4 (one for each text), "most_tokens": int (of a question)}
+    """
+    lengths = [len(look.model.encode(text)) for text in texts]
+    return {
+        "tokens": np.array(lengths, dtype=np.int32),
+        "most_tokens": most_tokens(look.network),
     }
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from budgerigar.inspection.alignments import align, token_weights
+from budgerigar.inspection.labels import Word
 from budgerigar.inspection.links import Link, rank
 from budgerigar.inspection.names import parse_head
 from budgerigar.inspection.pair_traces import PairTrace
@@ -23,15 +24,16 @@ LARGEST_COPY = 50_000_000
 
 def links(
     look: Look,
-    query: int | str,
-    key: int | str,
+    query: Word,
+    key: Word,
     of: str | None = None,
     kind: str | None = None,
     untrained: bool = True,
 ) -> dict[str, Any]:
     """Every head by the weight with which `query` looks at `key`, strongest first.
 
-    query, key: positions or words ("it", "it#2"); of a pair without of and kind: from a word of the
+    query, key: positions, lists of positions (a word's tokens: rows are averaged, columns summed) or
+    words ("it", "it#2"); of a pair without of and kind: from a word of the
     translation to one of the source.
 
     {"of", "kind", "title", "query_axis", "key_axis", "queries", "keys",
