@@ -20,6 +20,7 @@ from budgerigar.experiments.why.learning import from_windows, last_mean, learn
 from budgerigar.experiments.why.stories import Stories, config, gather, settings
 from budgerigar.models import build
 from budgerigar.models.ancestor_configs import RecurrentConfig
+from budgerigar.said import said
 from budgerigar.text.batches import WindowBatches
 from budgerigar.text.corpus import Corpus
 from budgerigar.text.stories import CHANCE, cloze_set
@@ -65,39 +66,66 @@ def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
     chance = 100 * CHANCE
     held = with_attention > 90 and without < 60
     fades = recurrent.accuracy[0] > 2 * chance
-    kept = "it fades" if fades else "in this time it has not learnt to carry the pet along at all"
-    lost = "the LSTM loses" if fades else "the LSTM has not learnt to carry along"
+    kept = (
+        said("it fades")
+        if fades
+        else said("in this time it has not learnt to carry the pet along at all")
+    )
+    lost = said("the LSTM loses") if fades else said("the LSTM has not learnt to carry along")
     words = sizes.stories.steps * sizes.stories.batch * sizes.stories.length
     return WhyResult(
         part="attention",
         seed=seed,
-        problem="A recurrent network squeezes all that it has read into one vector, word after word; "
-        "what was said long ago fades.",
-        without=Measured(f"LSTM, {sizes.told}+ words later", without, "% recalled", 1),
-        with_part=Measured("Transformer", with_attention, "% recalled", 1),
+        problem=said(
+            "A recurrent network squeezes all that it has read into one vector, word after word; what "
+            "was said long ago fades."
+        ),
+        without=Measured(
+            said("LSTM, {told}+ words later", told=sizes.told), without, said("% recalled"), 1
+        ),
+        with_part=Measured(said("Transformer"), with_attention, said("% recalled"), 1),
         panels=(
             Lines(
-                "the pet named again after other words (generated stories)",
-                "words between, at least",
-                "% right",
+                said("the pet named again after other words (generated stories)"),
+                said("words between, at least"),
+                said("% right"),
                 sizes.distances,
-                {"Transformer": attentive.accuracy, "LSTM": recurrent.accuracy},
-                line=("chance", chance),
+                {said("Transformer"): attentive.accuracy, said("LSTM"): recurrent.accuracy},
+                line=(said("chance"), chance),
                 bottom=0.0,
                 top=100.0,
             ),
         ),
-        shows=f"After {words:,} words of training, the same for both, of {sizes.tests} unseen stories "
-        f"at each distance: the LSTM ({recurrent.parameters:,} weights, {recurrent.seconds:.0f} s) "
-        f"recalls {_row(recurrent)}% at {_plain(sizes.distances)} words: {kept}; the Transformer "
-        f"({attentive.parameters:,} weights, {attentive.seconds:.0f} s) {_row(attentive)}%. Chance is "
-        f"{chance:.1f}%. In their losses, {recurrent.loss:.2f} and {attentive.loss:.2f} nats per word, "
-        "one sees little of it: most words depend on what is near, this one does not.",
+        shows=said(
+            "After {words:,} words of training, the same for both, of {tests} unseen stories at each "
+            "distance: the LSTM ({lstm_weights:,} weights, {lstm_seconds:.0f} s) recalls {lstm}% at "
+            "{distances} words: {kept}; the Transformer ({weights:,} weights, {seconds:.0f} s) "
+            "{transformer}%. Chance is {chance:.1f}%. In their losses, {lstm_loss:.2f} and {loss:.2f} "
+            "nats per word, one sees little of it: most words depend on what is near, this one does "
+            "not.",
+            words=words,
+            tests=sizes.tests,
+            lstm_weights=recurrent.parameters,
+            lstm_seconds=recurrent.seconds,
+            lstm=_row(recurrent),
+            distances=_plain(sizes.distances),
+            kept=kept,
+            weights=attentive.parameters,
+            seconds=attentive.seconds,
+            transformer=_row(attentive),
+            chance=chance,
+            lstm_loss=recurrent.loss,
+            loss=attentive.loss,
+        ),
         held=held,
-        verdict=f"It holds: attention finds what {lost}, in the same training."
+        verdict=said("It holds: attention finds what {lost}, in the same training.", lost=lost)
         if held
-        else "It does not show this time: the LSTM recalls too well, or the Transformer too badly.",
-        next_problem="One look is one weighted average. A word often needs two others at once.",
+        else said(
+            "It does not show this time: the LSTM recalls too well, or the Transformer too badly."
+        ),
+        next_problem=said(
+            "One look is one weighted average. A word often needs two others at once."
+        ),
         numbers={
             "distances": list(sizes.distances),
             "LSTM": recurrent,

@@ -14,6 +14,7 @@ import torch
 from budgerigar.experiments.why.frame import Lines, Measured, WhyResult
 from budgerigar.layers.config import TransformerConfig
 from budgerigar.models.transformer import Transformer
+from budgerigar.said import Said, said
 
 MB = 1e6
 
@@ -57,22 +58,43 @@ def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
     return WhyResult(
         part="cache",
         seed=seed,
-        problem="Writing token by token, the network computes the whole text again for each new one.",
-        without=Measured(f"no cache, token {last}", fresh[last].milliseconds, "ms"),
-        with_part=Measured("with cache", cached[last].milliseconds, "ms"),
+        problem=said(
+            "Writing token by token, the network computes the whole text again for each new one."
+        ),
+        without=Measured(
+            said("no cache, token {at}", at=last), fresh[last].milliseconds, said("ms")
+        ),
+        with_part=Measured(said("with cache"), cached[last].milliseconds, said("ms")),
         panels=_panels(cached, fresh, sizes),
-        shows=f"A GPT of {sizes.layers} layers, {sizes.d_model} wide: from token {first} to {last} a "
-        f"token's time grows {_growth(fresh, first, last)} without the cache and "
-        f"{_growth(cached, first, last)} with it; at {last} the cache is {faster:.0f} times faster. "
-        f"It is paid with memory: {per_token:,} bytes a token (2 x {sizes.layers} layers x "
-        f"{sizes.d_model} x 4), {kept / MB:.1f} MB held at {last}, spare room included. The answers "
-        f"are the same: logits differ by {difference:.0e} of their size.",
+        shows=said(
+            "A GPT of {layers} layers, {width} wide: from token {first} to {last} a token's time grows "
+            "{growth} without the cache and {cached_growth} with it; at {last} the cache is "
+            "{faster:.0f} times faster. It is paid with memory: {per_token:,} bytes a token "
+            "(2 x {layers} layers x {width} x 4), {held:.1f} MB held at {last}, spare room included. "
+            "The answers are the same: logits differ by {difference:.0e} of their size.",
+            layers=sizes.layers,
+            width=sizes.d_model,
+            first=first,
+            last=last,
+            growth=_growth(fresh, first, last),
+            cached_growth=_growth(cached, first, last),
+            faster=faster,
+            per_token=per_token,
+            held=kept / MB,
+            difference=difference,
+        ),
         held=held,
-        verdict="It holds: the same numbers, much sooner, for memory that grows with the text."
+        verdict=said(
+            "It holds: the same numbers, much sooner, for memory that grows with the text."
+        )
         if held
-        else "It does not show this time: the cache was less than three times faster, or not exact.",
-        next_problem="The cache grows with every token, and every token looks at all of it: what of a "
-        "million tokens? (budgie compare --probe context)",
+        else said(
+            "It does not show this time: the cache was less than three times faster, or not exact."
+        ),
+        next_problem=said(
+            "The cache grows with every token, and every token looks at all of it: what of a million "
+            "tokens? (budgie compare --probe context)"
+        ),
         numbers={
             "with": {str(at): found for at, found in cached.items()},
             "without": {str(at): found for at, found in fresh.items()},
@@ -83,24 +105,28 @@ def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
 
 
 def _panels(cached: dict[int, Timed], fresh: dict[int, Timed], sizes: Sizes) -> tuple[Lines, Lines]:
-    across = "tokens before it"
-    times = {
-        "with cache": [cached[at].milliseconds for at in sizes.positions],
-        "no cache": [fresh[at].milliseconds for at in sizes.positions],
+    across = said("tokens before it")
+    times: dict[str, list[float]] = {
+        said("with cache"): [cached[at].milliseconds for at in sizes.positions],
+        said("no cache"): [fresh[at].milliseconds for at in sizes.positions],
     }
-    carried = {
-        "with cache": [cached[at].bytes_carried / MB for at in sizes.positions],
-        "no cache (the ids)": [fresh[at].bytes_carried / MB for at in sizes.positions],
+    carried: dict[str, list[float]] = {
+        said("with cache"): [cached[at].bytes_carried / MB for at in sizes.positions],
+        said("no cache (the ids)"): [fresh[at].bytes_carried / MB for at in sizes.positions],
     }
     return (
-        Lines("time of one token", across, "milliseconds", sizes.positions, times, bottom=0.0),
-        Lines("carried from token to token", across, "MB", sizes.positions, carried, log_y=True),
+        Lines(said("time of one token"), across, said("ms"), sizes.positions, times, bottom=0.0),
+        Lines(
+            said("carried from token to token"), across, "MB", sizes.positions, carried, log_y=True
+        ),
     )
 
 
-def _growth(found: dict[int, Timed], first: int, last: int) -> str:
+def _growth(found: dict[int, Timed], first: int, last: int) -> Said:
     one, other = found[first].milliseconds, found[last].milliseconds
-    return f"{other / one:.1f}-fold ({one:.1f} to {other:.1f} ms)"
+    return said(
+        "{times:.1f}-fold ({one:.1f} to {other:.1f} ms)", times=other / one, one=one, other=other
+    )
 
 
 def _network(seed: int, sizes: Sizes) -> Transformer:

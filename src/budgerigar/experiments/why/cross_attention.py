@@ -20,6 +20,7 @@ from budgerigar.generation.translation import translate_texts
 from budgerigar.generation.translation_options import TranslationOptions
 from budgerigar.models.modes import without_source
 from budgerigar.models.transformer import Transformer
+from budgerigar.said import said
 from budgerigar.text.pair_batches import PairBatches
 from budgerigar.text.pairs import SentencePair, lesson_pair, sentence_pairs
 from budgerigar.text.story_words import PETS
@@ -68,38 +69,55 @@ def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
     return WhyResult(
         part="cross-attention",
         seed=seed,
-        problem="A decoder knows its language but not what to say: what the source says has to reach "
-        "it, word by word.",
-        without=Measured("source blanked: translated exactly", blind.exact, "% of unseen", 1),
-        with_part=Measured("source seen", seeing.exact, "% of unseen", 1),
+        problem=said(
+            "A decoder knows its language but not what to say: what the source says has to reach it, "
+            "word by word."
+        ),
+        without=Measured(
+            said("source blanked: translated exactly"), blind.exact, said("% of unseen"), 1
+        ),
+        with_part=Measured(said("source seen"), seeing.exact, said("% of unseen"), 1),
         panels=(
             Bars(
-                f"“{PREFIX} …”, the source blanked",
+                said("“{prefix} …”, the source blanked", prefix=PREFIX),
                 "%",
                 [(name, 100 * chance) for name, chance in favourites],
                 top=100,
             ),
             Bars(
-                f"“{PREFIX} …”, the source seen",
+                said("“{prefix} …”, the source seen", prefix=PREFIX),
                 "%",
                 _beside(seeing.chances, answer),
                 top=100,
             ),
         ),
-        shows=f"{sizes.tests} unseen sentences: {seeing.exact:.1f}% exactly right and "
-        f"{seeing.nats:.2f} nats per token with the source, {blind.exact:.1f}% and {blind.nats:.2f} "
-        f"nats without. After “{PREFIX}” it wavers when blind ({told}); seeing "
-        f"“{lesson.source}” it gives “{answer}” {seeing.chances[answer]:.1%}. What to write comes from "
-        "the source, how to write it from the decoder.",
+        shows=said(
+            "{tests} unseen sentences: {seen:.1f}% exactly right and {seen_nats:.2f} nats per token "
+            "with the source, {blind:.1f}% and {blind_nats:.2f} nats without. After “{prefix}” it "
+            "wavers when blind ({favourites}); seeing “{source}” it gives “{answer}” {chance:.1%}. "
+            "What to write comes from the source, how to write it from the decoder.",
+            tests=sizes.tests,
+            seen=seeing.exact,
+            seen_nats=seeing.nats,
+            blind=blind.exact,
+            blind_nats=blind.nats,
+            prefix=PREFIX,
+            favourites=told,
+            source=lesson.source,
+            answer=answer,
+            chance=seeing.chances[answer],
+        ),
         held=held,
-        verdict="It holds: the network translates through cross-attention and nothing else."
+        verdict=said("It holds: the network translates through cross-attention and nothing else.")
         if held
-        else "It does not hold this time: it translated too badly seeing, or too well blind.",
-        next_problem="Word after word is written, and for each the whole network runs over everything "
-        "once more.",
+        else said("It does not hold this time: it translated too badly seeing, or too well blind."),
+        next_problem=said(
+            "Word after word is written, and for each the whole network runs over everything once "
+            "more."
+        ),
         samples=(
-            (f"“{lesson.source}”, source blanked", blind.text),
-            (f"“{lesson.source}”, source seen", seeing.text),
+            (said("“{source}”, source blanked", source=lesson.source), blind.text),
+            (said("“{source}”, source seen", source=lesson.source), seeing.text),
         ),
         numbers={"seen": seeing, "blanked": blind, "answer": answer},
     )

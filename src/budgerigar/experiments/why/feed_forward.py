@@ -14,6 +14,7 @@ import torch
 
 from budgerigar.experiments.why.frame import Bars, Grid, Measured, WhyResult
 from budgerigar.models.worked import Worked, apple, worked_steps
+from budgerigar.said import said
 
 SENTENCES = ("the apple", "the dear apple", "the black apple", "the dear black apple")
 DECIDED = 0.5  # the least difference between tech and fruit that counts as a decision
@@ -35,37 +36,51 @@ def run(seed: int = 1) -> WhyResult:
     return WhyResult(
         part="feed-forward",
         seed=seed,
-        problem="Attention brings “dear” and “black” to the apple, but it only adds up: that both "
-        "together mean a computer, it cannot say.",
-        without=Measured("attention alone: tech - fruit", _gap(silent[last]), "of 1"),
-        with_part=Measured("and one ReLU unit: tech - fruit", _gap(speaking[last]), "of 1"),
+        problem=said(
+            "Attention brings “dear” and “black” to the apple, but it only adds up: that both together "
+            "mean a computer, it cannot say."
+        ),
+        without=Measured(said("attention alone: tech - fruit"), _gap(silent[last]), said("of 1")),
+        with_part=Measured(
+            said("and one ReLU unit: tech - fruit"), _gap(speaking[last]), said("of 1")
+        ),
         panels=(
             Grid(
-                "“the dear black apple”, the apple's numbers",
-                ("at first", "after attention", "after the feed-forward"),
+                said("“the dear black apple”, the apple's numbers"),
+                (said("at first"), said("after attention"), said("after the feed-forward")),
                 with_unit.features,
                 _stages(with_unit, last),
-                column_axis="what each number stands for",
+                column_axis=said("what each number stands for"),
             ),
             Bars(
-                "tech - fruit after the unit",
+                said("tech - fruit after the unit"),
                 "",
                 [(s, gaps[s]) for s in SENTENCES],
                 top=1.0,
             ),
         ),
-        shows=f"Price, black, fruit, tech are {gathered} after attention: gathered, undecided. One "
-        "unit, relu(price + black - 1.3), takes itself from fruit and adds 0.7 of itself to tech: "
-        f"{told}. The merely dear and the merely black apple keep "
-        f"{speaking[SENTENCES[1]][2]:.2f} and {speaking[SENTENCES[1]][3]:.2f}. A sum cannot do "
-        "that: of all rules a price + b black + c, the one that comes nearest to these four "
-        f"verdicts still misses one by {sum_gaps:.2f}.",
+        shows=said(
+            "Price, black, fruit, tech are {gathered} after attention: gathered, undecided. One unit, "
+            "relu(price + black - 1.3), takes itself from fruit and adds 0.7 of itself to tech: "
+            "{decided}. The merely dear and the merely black apple keep {fruit:.2f} and {tech:.2f}. A "
+            "sum cannot do that: of all rules a price + b black + c, the one that comes nearest to "
+            "these four verdicts still misses one by {miss:.2f}.",
+            gathered=gathered,
+            decided=told,
+            fruit=speaking[SENTENCES[1]][2],
+            tech=speaking[SENTENCES[1]][3],
+            miss=sum_gaps,
+        ),
         held=held,
-        verdict="It holds: undecided without the unit, decided with it, and only where both are true."
+        verdict=said(
+            "It holds: undecided without the unit, decided with it, and only where both are true."
+        )
         if held
-        else "It does not hold: the hand-set weights no longer give the lesson's numbers.",
-        next_problem="Attention and a feed-forward make one layer, and language needs many: does a "
-        "gradient get through them?",
+        else said("It does not hold: the hand-set weights no longer give the lesson's numbers."),
+        next_problem=said(
+            "Attention and a feed-forward make one layer, and language needs many: does a gradient "
+            "get through them?"
+        ),
         numbers={
             "attention alone": silent,
             "with the unit": speaking,

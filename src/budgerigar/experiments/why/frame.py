@@ -1,7 +1,8 @@
 """What every `budgie why` returns: a problem, two results, a picture, a verdict, the next problem.
 
-All that a result says in numbers was measured in this run; a picture is described once, as panels,
-and drawn twice: by matplotlib (pictures.py) and in a terminal (drawing.py).
+All that a result says in numbers was measured in this run; its words are `said`, so that a page can
+have them in its own language (explorer/page/i18n/said.zh.json). A picture is described once, as
+panels, and drawn twice: by matplotlib (pictures.py) and in a terminal (drawing.py).
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from budgerigar.said import Said, said
 
 
 @dataclass(frozen=True)
@@ -25,8 +28,14 @@ class Measured:
     digits: int = 2
     """after the point"""
 
+    @property
+    def words(self) -> Said:
+        """Value and unit."""
+        figure, gap = number(self.value, self.digits), "" if self.unit.startswith("%") else " "
+        return said("{figure}{gap}{unit}", figure=figure, gap=gap, unit=self.unit)
+
     def __str__(self) -> str:
-        return f"{number(self.value, self.digits)} {self.unit}".replace(" %", "%")
+        return str(self.words)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from budgerigar.experiments.why.learning import ADAM, Inputs, Loss, learn
 from budgerigar.experiments.why.parts import attention_weights, without_feed_forward
 from budgerigar.layers.config import TransformerConfig
 from budgerigar.models.transformer import Transformer
+from budgerigar.said import said
 
 GAP = 10.0  # points of a hundred that count as a difference
 
@@ -59,49 +60,81 @@ def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
     helped = measure(seed, sizes, n_heads=1, feed_forward=True)
     held = two.right - one.right > GAP and two.right > 95
     rescue = (
-        f"So does a single head with a feed-forward behind it ({helped.right:.1f}%), which takes the "
-        "mixture apart: more heads are the cheaper way, not the only one."
+        said(
+            "So does a single head with a feed-forward behind it ({right:.1f}%), which takes the "
+            "mixture apart: more heads are the cheaper way, not the only one.",
+            right=helped.right,
+        )
         if helped.right > 95
-        else f"A single head with a feed-forward behind it gets {helped.right:.1f}%."
+        else said(
+            "A single head with a feed-forward behind it gets {right:.1f}%.", right=helped.right
+        )
     )
     return WhyResult(
         part="heads",
         seed=seed,
-        problem="A softmax gives one weighted average: where a place needs two words at once, one head "
-        "mixes them.",
-        without=Measured(f"one head, {sizes.d_model} wide", one.right, "% right", 1),
-        with_part=Measured(f"two heads, {sizes.d_model // 2} wide each", two.right, "% right", 1),
-        panels=(
-            Bars(
-                "named rightly, attention alone",
-                "%",
-                [
-                    ("one head: the word before", one.before),
-                    ("one head: the word after", one.after),
-                    ("two heads: the word before", two.before),
-                    ("two heads: the word after", two.after),
-                    ("one head and a feed-forward", helped.right),
-                ],
-                top=100,
-            ),
-            Grid(
-                "where each head looks (mean weight)",
-                ("one head", "two heads: L0.H0", "two heads: L0.H1"),
-                ("-2", "-1", "itself", "+1", "+2"),
-                [*one.weights, *two.weights],
-                column_axis="places from the word that looks",
-            ),
+        problem=said(
+            "A softmax gives one weighted average: where a place needs two words at once, one head "
+            "mixes them."
         ),
-        shows=f"With the same number of weights, one head names {one.before:.1f}% of the words before "
-        f"and {one.after:.1f}% of those after (loss {one.loss:.2f} nats); two heads {two.before:.1f}% "
-        f"and {two.after:.1f}% (loss {two.loss:.3f}). {rescue}",
+        without=Measured(
+            said("one head, {width} wide", width=sizes.d_model), one.right, said("% right"), 1
+        ),
+        with_part=Measured(
+            said("two heads, {width} wide each", width=sizes.d_model // 2),
+            two.right,
+            said("% right"),
+            1,
+        ),
+        panels=_panels(one, two, helped),
+        shows=said(
+            "With the same number of weights, one head names {one_before:.1f}% of the words before "
+            "and {one_after:.1f}% of those after (loss {one_loss:.2f} nats); two heads "
+            "{two_before:.1f}% and {two_after:.1f}% (loss {two_loss:.3f}). {rescue}",
+            one_before=one.before,
+            one_after=one.after,
+            one_loss=one.loss,
+            two_before=two.before,
+            two_after=two.after,
+            two_loss=two.loss,
+            rescue=rescue,
+        ),
         held=held,
-        verdict="It holds: attention alone needs a head per relation."
+        verdict=said("It holds: attention alone needs a head per relation.")
         if held
-        else "It does not show this time: one head did about as well as two.",
-        next_problem="Each head compares by a sum of as many products as it is wide; the wider it is, "
-        "the larger that sum grows.",
+        else said("It does not show this time: one head did about as well as two."),
+        next_problem=said(
+            "Each head compares by a sum of as many products as it is wide; the wider it is, the "
+            "larger that sum grows."
+        ),
         numbers={"one head": one, "two heads": two, "one head and a feed-forward": helped},
+    )
+
+
+def _panels(one: Learnt, two: Learnt, helped: Learnt) -> tuple[Bars, Grid]:
+    return (
+        Bars(
+            said("named rightly, attention alone"),
+            "%",
+            [
+                (said("one head: the word before"), one.before),
+                (said("one head: the word after"), one.after),
+                (said("two heads: the word before"), two.before),
+                (said("two heads: the word after"), two.after),
+                (said("one head and a feed-forward"), helped.right),
+            ],
+            top=100,
+        ),
+        Grid(
+            said("where each head looks (mean weight)"),
+            (
+                said("one head"),
+                *(said("two heads: {head}", head=f"L0.H{n}") for n in range(2)),
+            ),
+            ("-2", "-1", said("itself"), "+1", "+2"),
+            [*one.weights, *two.weights],
+            column_axis=said("places from the word that looks"),
+        ),
     )
 
 

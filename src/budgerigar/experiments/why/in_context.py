@@ -27,6 +27,7 @@ from budgerigar.experiments.why.word_maps import Shots
 from budgerigar.inspection.induction import THRESHOLD, induction_scores
 from budgerigar.layers.config import TransformerConfig
 from budgerigar.models.transformer import Transformer
+from budgerigar.said import Said, said
 
 # A rate three times that of the other small tasks: with it the head forms well within 500 steps.
 SETTINGS = dataclasses.replace(ADAM, learning_rate=0.01, schedule="constant")
@@ -120,31 +121,36 @@ def report(seed: int, sizes: Sizes, one: Learnt, two: Learnt) -> WhyResult:
     last, control = two.moments[-1], one.moments[-1]
     held = holds(one, two)
     early = two.moments[max(0, (two.appears or len(two.moments)) - AROUND)]
-    curves = {
-        f"2 layers, step {last.step}": last,
-        f"2 layers, step {early.step}": early,
-        f"1 layer, step {control.step}": control,
+    curves: dict[str, Moment] = {
+        said("2 layers, step {step}", step=last.step): last,
+        said("2 layers, step {step}", step=early.step): early,
+        said("1 layer, step {step}", step=control.step): control,
     }
     return WhyResult(
         part="in-context",
         seed=seed,
-        problem="Weights know what was in the training text. A map of words that is made up in the "
-        "text itself, cat → tac, dog → god, they cannot know: it has to be read there.",
+        problem=said(
+            "Weights know what was in the training text. A map of words that is made up in the text "
+            "itself, cat → tac, dog → god, they cannot know: it has to be read there."
+        ),
         without=Measured(
-            f"1 layer, shown {shots[-1]} times", control.shots.accuracy[-1].mean, "% right", 1
+            said("1 layer, shown {times} times", times=shots[-1]),
+            control.shots.accuracy[-1].mean,
+            said("% right"),
+            1,
         ),
-        with_part=Measured("2 layers", last.shots.accuracy[-1].mean, "% right", 1),
-        panels=(
-            _curve("loss by times shown", "nats per value", shots, curves, "loss", _chance(sizes)),
-            _curve("answers by times shown", "% right", shots, curves, "accuracy", _guess(sizes)),
-            _history(sizes, one, two),
-        ),
+        with_part=Measured(said("2 layers"), last.shots.accuracy[-1].mean, said("% right"), 1),
+        panels=(*_curves(sizes, shots, curves), _history(sizes, one, two)),
         shows=_shows(sizes, one, two, early),
         held=held,
         verdict=_verdict(held, two),
-        next_problem="A model of real text is shown examples of a rule, not the same pair again: "
-        "what does it make of them?",
-        samples=(("a text (the model reads the words alone, as numbers)", _sample(seed, sizes)),),
+        next_problem=said(
+            "A model of real text is shown examples of a rule, not the same pair again: what does it "
+            "make of them?"
+        ),
+        samples=(
+            (said("a text (the model reads the words alone, as numbers)"), _sample(seed, sizes)),
+        ),
         numbers={
             "2 layers": two,
             "1 layer": one,
@@ -168,11 +174,19 @@ def holds(one: Learnt, two: Learnt) -> bool:
 
 
 def _chance(sizes: Sizes) -> tuple[str, float]:
-    return "any word alike", math.log(sizes.n_words)
+    return said("any word alike"), math.log(sizes.n_words)
 
 
 def _guess(sizes: Sizes) -> tuple[str, float]:
-    return "one of the map's values", 100 / sizes.pairs
+    return said("one of the map's values"), 100 / sizes.pairs
+
+
+def _curves(sizes: Sizes, shots: list[int], curves: dict[str, Moment]) -> tuple[Lines, Lines]:
+    losses, answers = said("loss by times shown"), said("answers by times shown")
+    return (
+        _curve(losses, said("nats per value"), shots, curves, "loss", _chance(sizes)),
+        _curve(answers, said("% right"), shots, curves, "accuracy", _guess(sizes)),
+    )
 
 
 def _curve(
@@ -186,7 +200,7 @@ def _curve(
     rows = {name: [m.mean for m in getattr(one.shots, what)] for name, one in curves.items()}
     return Lines(
         title,
-        "times that the pair was shown before",
+        said("times that the pair was shown before"),
         unit,
         shots,
         rows,
@@ -200,49 +214,82 @@ def _history(sizes: Sizes, one: Learnt, two: Learnt) -> Lines:
     """All in one: what falls, and the head that comes meanwhile."""
     chance = math.log(sizes.n_words)
     return Lines(
-        "as it learns",
-        "training steps",
-        "loss: share of chance; heads: weight",
+        said("as it learns"),
+        said("training steps"),
+        said("loss: share of chance; heads: weight"),
         [moment.step for moment in two.moments],
         {
-            "2 layers: loss on what was shown": [m.shots.in_context / chance for m in two.moments],
-            "2 layers: induction score, L1.H0": [m.scores["L1.H0"] for m in two.moments],
-            "2 layers: L0.H0 on the word before": [m.before["L0.H0"] for m in two.moments],
-            "1 layer: loss on what was shown": [m.shots.in_context / chance for m in one.moments],
-            "1 layer: best induction score": [m.best[1] for m in one.moments],
+            said("2 layers: loss on what was shown"): [
+                m.shots.in_context / chance for m in two.moments
+            ],
+            said("2 layers: induction score, L1.H0"): [m.scores["L1.H0"] for m in two.moments],
+            said("2 layers: L0.H0 on the word before"): [m.before["L0.H0"] for m in two.moments],
+            said("1 layer: loss on what was shown"): [
+                m.shots.in_context / chance for m in one.moments
+            ],
+            said("1 layer: best induction score"): [m.best[1] for m in one.moments],
         },
-        line=("threshold", THRESHOLD),
+        line=(said("threshold"), THRESHOLD),
         bottom=0.0,
         top=1.0,
     )
 
 
-def _shows(sizes: Sizes, one: Learnt, two: Learnt, early: Moment) -> str:
+def _shows(sizes: Sizes, one: Learnt, two: Learnt, early: Moment) -> Said:
     last, control = two.moments[-1], one.moments[-1]
     shown = [k for k in sizes.shown if k < sizes.rounds]
+    return said(
+        "Maps of {pairs} pairs of {n_words} words, new in each text. {born} Right answers after "
+        "{shots} shots, mean and standard error over {tests} maps: {right} (not shown, a value costs "
+        "{unshown:.2f} nats, any word alike {chance:.2f}: it bets on what it has read); at step "
+        "{early} {early_right}. One layer with both heads side by side ({one_weights:,} weights, "
+        "{two_weights:,} in two layers): {one_right}, loss {one_loss:.2f}, best score {one_best:.2f}: "
+        "a place that has not been told which word stands before it cannot be found by that word.",
+        pairs=sizes.pairs,
+        n_words=sizes.n_words,
+        born=_born(sizes, two, early),
+        shots=", ".join(map(str, shown)),
+        tests=sizes.tests,
+        right=_row(last, shown),
+        unshown=last.shots.loss[0].mean,
+        chance=math.log(sizes.n_words),
+        early=early.step,
+        early_right=_row(early, shown),
+        one_weights=one.parameters,
+        two_weights=two.parameters,
+        one_right=_row(control, shown),
+        one_loss=control.shots.in_context,
+        one_best=control.best[1],
+    )
+
+
+def _born(sizes: Sizes, two: Learnt, early: Moment) -> Said:
+    """When the head came, and what fell with it."""
     at = two.appears
     if at is None:
-        born = f"No head reaches an induction score of {THRESHOLD} in {sizes.steps} steps."
-    else:
-        before, after = two.drop or (math.nan, math.nan)
-        moment = two.moments[at]
-        born = (
-            f"{moment.best[0]} looks at what followed the same word before from step {moment.step} on "
-            f"(score {two.moments[max(0, at - 1)].best[1]:.2f} {sizes.every} steps earlier, "
-            f"{moment.best[1]:.2f} then, {last.best[1]:.2f} in the end; {THRESHOLD} counts). From step "
-            f"{early.step} to {two.moments[min(len(two.moments) - 1, at + AROUND)].step} the loss on "
-            f"what was shown falls from {before:.2f} to {after:.2f} nats."
+        return said(
+            "No head reaches an induction score of {threshold} in {steps} steps.",
+            threshold=THRESHOLD,
+            steps=sizes.steps,
         )
-    unshown, chance = last.shots.loss[0].mean, math.log(sizes.n_words)
-    return (
-        f"Maps of {sizes.pairs} pairs of {sizes.n_words} words, new in each text. {born} Right "
-        f"answers after {', '.join(map(str, shown))} shots, mean and standard error over "
-        f"{sizes.tests} maps: {_row(last, shown)} (not shown, a value costs {unshown:.2f} nats, any "
-        f"word alike {chance:.2f}: it bets on what it has read); at step {early.step} "
-        f"{_row(early, shown)}. One layer with both heads side by side ({one.parameters:,} weights, "
-        f"{two.parameters:,} in two layers): {_row(control, shown)}, loss "
-        f"{control.shots.in_context:.2f}, best score {control.best[1]:.2f}: a place that has not been "
-        "told which word stands before it cannot be found by that word."
+    before, after = two.drop or (math.nan, math.nan)
+    moment = two.moments[at]
+    return said(
+        "{head} looks at what followed the same word before from step {step} on (score {earlier:.2f} "
+        "{every} steps earlier, {then:.2f} then, {end:.2f} in the end; {threshold} counts). From step "
+        "{from_step} to {to_step} the loss on what was shown falls from {before:.2f} to {after:.2f} "
+        "nats.",
+        head=moment.best[0],
+        step=moment.step,
+        earlier=two.moments[max(0, at - 1)].best[1],
+        every=sizes.every,
+        then=moment.best[1],
+        end=two.moments[-1].best[1],
+        threshold=THRESHOLD,
+        from_step=early.step,
+        to_step=two.moments[min(len(two.moments) - 1, at + AROUND)].step,
+        before=before,
+        after=after,
     )
 
 
@@ -251,13 +298,14 @@ def _row(moment: Moment, shown: list[int]) -> str:
     return ", ".join(f"{mean.mean:.0f} ± {mean.error:.1f}" for mean in means) + "%"
 
 
-def _verdict(held: bool, two: Learnt) -> str:
+def _verdict(held: bool, two: Learnt) -> Said:
     if held:
-        return (
+        return said(
             "It holds: looking back at what followed takes two layers, and when the head that does it "
-            f"appears (step {two.step}), the model starts to learn from its context."
+            "appears (step {step}), the model starts to learn from its context.",
+            step=two.step,
         )
-    return (
+    return said(
         "It does not show this time: no induction head came, or the loss did not fall with it, or one "
         "layer managed too."
     )

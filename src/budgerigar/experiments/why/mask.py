@@ -19,6 +19,7 @@ from budgerigar.experiments.why.frame import Bars, Lines, Measured, WhyResult
 from budgerigar.experiments.why.learning import last_mean
 from budgerigar.experiments.why.stories import Stories, gather, train_on_stories
 from budgerigar.models.transformer import Transformer
+from budgerigar.said import said
 from budgerigar.text.corpus import Corpus
 
 STORIES = Stories(n=4000, steps=140, batch=16)
@@ -55,51 +56,67 @@ def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
     masked = measure(corpus, seed, sizes, masked=True)
     chance = math.log(corpus.tokenizer.vocab_size)
     held = without.training < 0.2 < masked.training and without.next_word > 2 * masked.next_word
-    worse = "worse than" if without.next_word > chance else "against"
+    worse = said("worse than") if without.next_word > chance else said("against")
     steps = list(range(1, sizes.stories.steps + 1))
     return WhyResult(
         part="mask",
         seed=seed,
-        problem="To predict the next word, the cheapest way is to look at it: without a mask nothing "
-        "else is learnt.",
-        without=Measured("no mask: the next word of an unseen story", without.next_word, "nats"),
-        with_part=Measured("causal mask", masked.next_word, "nats"),
+        problem=said(
+            "To predict the next word, the cheapest way is to look at it: without a mask nothing else "
+            "is learnt."
+        ),
+        without=Measured(
+            said("no mask: the next word of an unseen story"), without.next_word, said("nats")
+        ),
+        with_part=Measured(said("causal mask"), masked.next_word, said("nats")),
         panels=(
             Lines(
-                "training loss",
-                "step",
-                "nats per word",
+                said("training loss"),
+                said("step"),
+                said("nats per word"),
                 steps,
-                {"causal mask": masked.losses, "no mask": without.losses},
+                {said("causal mask"): masked.losses, said("no mask"): without.losses},
                 bottom=0.0,
             ),
             Bars(
-                "nats per word",
+                said("nats per word"),
                 "",
                 [
-                    ("no mask, in training", without.training),
-                    ("no mask, writing", without.next_word),
-                    ("mask, in training", masked.training),
-                    ("mask, writing", masked.next_word),
+                    (said("no mask, in training"), without.training),
+                    (said("no mask, writing"), without.next_word),
+                    (said("mask, in training"), masked.training),
+                    (said("mask, writing"), masked.next_word),
                 ],
-                line=("chance", chance),
+                line=(said("chance"), chance),
             ),
         ),
-        shows=f"In training the loss without the mask goes to {without.training:.2f} nats per word, "
-        f"with it to {masked.training:.2f}. At the end of a beginning, where the next word is yet to "
-        f"come, the one without costs {without.next_word:.2f} nats ({worse} the {chance:.2f} of pure "
-        f"chance), the one with {masked.next_word:.2f}. Read what they write: both continue "
-        "the same words, always taking the likeliest.",
+        shows=said(
+            "In training the loss without the mask goes to {trained:.2f} nats per word, with it to "
+            "{masked:.2f}. At the end of a beginning, where the next word is yet to come, the one "
+            "without costs {writing:.2f} nats ({worse} the {chance:.2f} of pure chance), the one with "
+            "{masked_writing:.2f}. Read what they write: both continue the same words, always taking "
+            "the likeliest.",
+            trained=without.training,
+            masked=masked.training,
+            writing=without.next_word,
+            worse=worse,
+            chance=chance,
+            masked_writing=masked.next_word,
+        ),
         held=held,
-        verdict="It holds: the best training loss belongs to the network that can do nothing."
+        verdict=said("It holds: the best training loss belongs to the network that can do nothing.")
         if held
-        else "It does not show this time: without the mask the loss did not go to 0, or writing did "
-        "not suffer.",
-        next_problem="A masked decoder knows its own text only. To translate it has to look into "
-        "another one, and there it may look everywhere.",
+        else said(
+            "It does not show this time: without the mask the loss did not go to 0, or writing did "
+            "not suffer."
+        ),
+        next_problem=said(
+            "A masked decoder knows its own text only. To translate it has to look into another one, "
+            "and there it may look everywhere."
+        ),
         samples=(
-            ("written without the mask", f"{PROMPT} {without.text}"),
-            ("written with the mask", f"{PROMPT} {masked.text}"),
+            (said("written without the mask"), f"{PROMPT} {without.text}"),
+            (said("written with the mask"), f"{PROMPT} {masked.text}"),
         ),
         numbers={"without": without, "with": masked, "chance": chance},
     )

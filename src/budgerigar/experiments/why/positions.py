@@ -19,6 +19,7 @@ from budgerigar.experiments.why.learning import ADAM, Inputs, learn
 from budgerigar.experiments.why.stories import Stories, gather, story_loss, train_on_stories
 from budgerigar.layers.config import TransformerConfig
 from budgerigar.models.transformer import Transformer
+from budgerigar.said import said
 from budgerigar.text.story_words import PEOPLE, PETS
 
 STORIES = Stories(n=4000, steps=100, batch=16, layers=2)
@@ -51,34 +52,48 @@ def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
     gain = means["none"] - means["learned"]
     hardly = abs(gain) < 0.05
     size = (
-        "no difference that these seeds could show"
+        said("no difference that these seeds could show")
         if abs(gain) <= max(NOISE * spread, 0.01)
-        else "hardly a difference"
+        else said("hardly a difference")
         if hardly
-        else "a difference, this time"
+        else said("a difference, this time")
     )
     held = moved["none"] < 1e-5 and right["none"] < 60 and right["sinusoidal"] > 95 and hardly
     return WhyResult(
         part="positions",
         seed=seed,
-        problem="To attention a sentence is a bag of words: “Xuanyuan has the budgerigar” and “the "
-        "budgerigar has Xuanyuan” give the same vectors, permuted.",
-        without=Measured("encoder without positions, who owns whom", right["none"], "% right", 1),
-        with_part=Measured("with sinusoids", right["sinusoidal"], "% right", 1),
+        problem=said(
+            "To attention a sentence is a bag of words: “Xuanyuan has the budgerigar” and “the "
+            "budgerigar has Xuanyuan” give the same vectors, permuted."
+        ),
+        without=Measured(
+            said("encoder without positions, who owns whom"), right["none"], said("% right"), 1
+        ),
+        with_part=Measured(said("with sinusoids"), right["sinusoidal"], said("% right"), 1),
         panels=_panels(right, means),
-        shows="The largest difference between a word's vectors in the two sentences, against the "
-        f"vectors' own size: {number(moved['none'])} without positions, "
-        f"{number(moved['sinusoidal'])} with. So the owner is found in {right['none']:.1f}% of unseen "
-        f"sentences without and {right['sinusoidal']:.1f}% with. A causal decoder reads left to "
-        f"right anyway: {means['none']:.3f} nats per word without positions, "
-        f"{means['learned']:.3f} with learned ones ({size}; equal runs differ by {spread:.3f}), "
-        f"{means['rotary']:.3f} with rotary ones.",
+        shows=said(
+            "The largest difference between a word's vectors in the two sentences, against the "
+            "vectors' own size: {moved} without positions, {moved_with} with. So the owner is found in "
+            "{right:.1f}% of unseen sentences without and {right_with:.1f}% with. A causal decoder "
+            "reads left to right anyway: {none:.3f} nats per word without positions, {learned:.3f} "
+            "with learned ones ({size}; equal runs differ by {spread:.3f}), {rotary:.3f} with rotary "
+            "ones.",
+            moved=number(moved["none"]),
+            moved_with=number(moved["sinusoidal"]),
+            right=right["none"],
+            right_with=right["sinusoidal"],
+            size=size,
+            spread=spread,
+            **means,
+        ),
         held=held,
-        verdict="It holds: the encoder needs positions, the causal decoder hardly does."
+        verdict=said("It holds: the encoder needs positions, the causal decoder hardly does.")
         if held
-        else "It does not hold in all parts this time; see the numbers.",
-        next_problem="The right words now find each other, but attention only adds up what they say; "
-        "nothing combines it.",
+        else said("It does not hold in all parts this time; see the numbers."),
+        next_problem=said(
+            "The right words now find each other, but attention only adds up what they say; nothing "
+            "combines it."
+        ),
         numbers={
             "moved vectors": moved,
             "% right": right,
@@ -91,19 +106,22 @@ def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
 def _panels(right: dict[str, float], means: dict[str, float]) -> tuple[Bars, Bars]:
     return (
         Bars(
-            "who owns whom, read by an encoder",
+            said("who owns whom, read by an encoder"),
             "%",
-            [("no positions", right["none"]), ("sinusoids", right["sinusoidal"])],
+            [
+                (said("no positions"), right["none"]),
+                (said("sinusoids"), right["sinusoidal"]),
+            ],
             top=100,
-            line=("chance", 50.0),
+            line=(said("chance"), 50.0),
         ),
         Bars(
-            "a causal decoder on stories, held-out words",
-            "nats",
+            said("a causal decoder on stories, held-out words"),
+            said("nats"),
             [
-                ("no positions", means["none"]),
-                ("learned positions", means["learned"]),
-                ("rotary positions", means["rotary"]),
+                (said("no positions"), means["none"]),
+                (said("learned positions"), means["learned"]),
+                (said("rotary positions"), means["rotary"]),
             ],
         ),
     )

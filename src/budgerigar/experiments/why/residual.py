@@ -20,12 +20,13 @@ from budgerigar.layers.config import TransformerConfig
 from budgerigar.layers.visibility import View
 from budgerigar.models.transformer import Transformer
 from budgerigar.models.worked import without_norms
+from budgerigar.said import listed, said
 
-NAMES = {
-    (True, True): "residual and norm",
-    (True, False): "residual alone",
-    (False, True): "norm alone",
-    (False, False): "neither",
+NAMES: dict[tuple[bool, bool], str] = {
+    (True, True): said("residual and norm"),
+    (True, False): said("residual alone"),
+    (False, True): said("norm alone"),
+    (False, False): said("neither"),
 }
 VANISHED, EXPLODED, SOUND = 1e-6, 1e4, 100.0
 
@@ -62,29 +63,54 @@ def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
         and explosion > EXPLODED
         and error < 1e-10
     )
-    told = ", ".join(f"{name} {value:.2f}" for name, value in losses.items())
-    deepest = sizes.depths[-1]
+    told = listed(
+        said("{name} {loss:.2f}", name=name, loss=value) for name, value in losses.items()
+    )
     return WhyResult(
         part="residual",
         seed=seed,
-        problem="A gradient is multiplied by every layer that it comes through: after a dozen layers "
-        "nothing of it is left.",
-        without=Measured(f"neither, {sizes.told} layers: gradient left", neither[at], "times"),
-        with_part=Measured(f"residual and norm, {sizes.told} layers", sound[at], "times"),
+        problem=said(
+            "A gradient is multiplied by every layer that it comes through: after a dozen layers "
+            "nothing of it is left."
+        ),
+        without=Measured(
+            said("neither, {layers} layers: gradient left", layers=sizes.told),
+            neither[at],
+            said("times"),
+        ),
+        with_part=Measured(
+            said("residual and norm, {layers} layers", layers=sizes.told), sound[at], said("times")
+        ),
         panels=_panels(ratios, losses, sizes),
-        shows=f"Neither: {number(neither[at])} of the gradient is left after {sizes.told} layers. "
-        f"Normalization alone: {number(ratios['norm alone'][-1])} after {deepest}, so it does not "
-        f"vanish. Residual alone: it explodes, up to {number(explosion)}. Both: "
-        f"{number(sound[-1])} after {deepest}. In learning to fetch the word before ({told} nats; "
-        f"chance {math.log(sizes.n_words):.2f}) one sees what the ratio does not tell. And y' = f'(x) "
-        f"+ 1: the Jacobian of a block is (1 + F')(1 + A') to within {number(error)}.",
+        shows=said(
+            "Neither: {neither} of the gradient is left after {layers} layers. Normalization alone: "
+            "{norm} after {deepest}, so it does not vanish. Residual alone: it explodes, up to "
+            "{explosion}. Both: {both} after {deepest}. In learning to fetch the word before "
+            "({losses} nats; chance {chance:.2f}) one sees what the ratio does not tell. And "
+            "y' = f'(x) + 1: the Jacobian of a block is (1 + F')(1 + A') to within {error}.",
+            neither=number(neither[at]),
+            layers=sizes.told,
+            norm=number(ratios["norm alone"][-1]),
+            deepest=sizes.depths[-1],
+            explosion=number(explosion),
+            both=number(sound[-1]),
+            losses=told,
+            chance=math.log(sizes.n_words),
+            error=number(error),
+        ),
         held=held,
-        verdict="It holds: without both the gradient vanishes, with the residual alone it explodes, "
-        "with both it arrives."
+        verdict=said(
+            "It holds: without both the gradient vanishes, with the residual alone it explodes, with "
+            "both it arrives."
+        )
         if held
-        else "It does not hold this time: the four combinations do not fall apart as they should.",
-        next_problem="Now the network can be deep and learns whatever lowers its loss; for predicting "
-        "the next word, the cheapest way is to look at it.",
+        else said(
+            "It does not hold this time: the four combinations do not fall apart as they should."
+        ),
+        next_problem=said(
+            "Now the network can be deep and learns whatever lowers its loss; for predicting the next "
+            "word, the cheapest way is to look at it."
+        ),
         numbers={
             "depths": list(sizes.depths),
             "ratios": ratios,
@@ -99,9 +125,9 @@ def _panels(
 ) -> tuple[Lines, Bars]:
     return (
         Lines(
-            "gradient at the bottom / at the top, untrained",
-            "layers",
-            "ratio (1: all of it arrives)",
+            said("gradient at the bottom / at the top, untrained"),
+            said("layers"),
+            said("ratio (1: all of it arrives)"),
             sizes.depths,
             ratios,
             log_x=True,
@@ -109,10 +135,14 @@ def _panels(
             bottom=1e-24,
         ),
         Bars(
-            f"loss of {sizes.trained_depth} layers after {sizes.steps} steps",
-            "nats",
+            said(
+                "loss of {layers} layers after {steps} steps",
+                layers=sizes.trained_depth,
+                steps=sizes.steps,
+            ),
+            said("nats"),
             list(losses.items()),
-            line=("chance", math.log(sizes.n_words)),
+            line=(said("chance"), math.log(sizes.n_words)),
         ),
     )
 

@@ -18,6 +18,7 @@ from budgerigar.experiments.why.learning import ADAM, Inputs, last_mean, learn
 from budgerigar.layers.attention import attention_steps
 from budgerigar.layers.config import TransformerConfig
 from budgerigar.models.transformer import Transformer
+from budgerigar.said import listed, said
 
 
 @dataclass(frozen=True)
@@ -59,26 +60,48 @@ def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
     widest, told = sizes.widths[-1], sizes.trained_widths[len(sizes.trained_widths) // 2]
     without, with_scale = losses[told]
     held = raw[-1].gradient < 0.5 * scaled[-1].gradient and with_scale < 0.5 * without
-    learnt = "; ".join(f"{w} wide: {a:.2f} without, {b:.2f} with" for w, (a, b) in losses.items())
+    learnt = listed(
+        said("{width} wide: {without:.2f} without, {scaled:.2f} with", width=w, without=a, scaled=b)
+        for w, (a, b) in losses.items()
+    )
     return WhyResult(
         part="scale",
         seed=seed,
-        problem="The wider a head, the larger its scores: the softmax puts everything on one word "
-        "before anything is learnt, and passes no gradient.",
-        without=Measured(f"scores as they are, {told} wide", without, "nats"),
-        with_part=Measured(f"divided by sqrt({told})", with_scale, "nats"),
+        problem=said(
+            "The wider a head, the larger its scores: the softmax puts everything on one word before "
+            "anything is learnt, and passes no gradient."
+        ),
+        without=Measured(said("scores as they are, {told} wide", told=told), without, said("nats")),
+        with_part=Measured(said("divided by sqrt({told})", told=told), with_scale, said("nats")),
         panels=_panels(raw, scaled, losses, sizes),
-        shows=f"Random queries and keys, {sizes.keys} keys: at width {sizes.widths[0]} the scores "
-        f"spread by {raw[0].spread:.1f}, at {widest} by {raw[-1].spread:.1f}, and there the largest "
-        f"weight is {raw[-1].largest:.2f} and the gradient {number(raw[-1].gradient)}; divided by "
-        f"sqrt(d_head) they spread by {scaled[-1].spread:.1f}, the largest weight is "
-        f"{scaled[-1].largest:.2f}, the gradient {number(scaled[-1].gradient)}. Learning to fetch a "
-        f"word from another place, one head, loss in nats: {learnt}.",
+        shows=said(
+            "Random queries and keys, {keys} keys: at width {narrow} the scores spread by "
+            "{narrow_spread:.1f}, at {wide} by {spread:.1f}, and there the largest weight is "
+            "{largest:.2f} and the gradient {gradient}; divided by sqrt(d_head) they spread by "
+            "{scaled_spread:.1f}, the largest weight is {scaled_largest:.2f}, the gradient "
+            "{scaled_gradient}. Learning to fetch a word from another place, one head, loss in nats: "
+            "{learnt}.",
+            keys=sizes.keys,
+            narrow=sizes.widths[0],
+            narrow_spread=raw[0].spread,
+            wide=widest,
+            spread=raw[-1].spread,
+            largest=raw[-1].largest,
+            gradient=number(raw[-1].gradient),
+            scaled_spread=scaled[-1].spread,
+            scaled_largest=scaled[-1].largest,
+            scaled_gradient=number(scaled[-1].gradient),
+            learnt=learnt,
+        ),
         held=held,
-        verdict="It holds: without the scale gradient and learning suffer, and more than by half."
+        verdict=said(
+            "It holds: without the scale gradient and learning suffer, and more than by half."
+        )
         if held
-        else "It does not show this time: the scale made less than a factor of two.",
-        next_problem="A score compares two words by what they are; where they stand it does not know.",
+        else said("It does not show this time: the scale made less than a factor of two."),
+        next_problem=said(
+            "A score compares two words by what they are; where they stand it does not know."
+        ),
         numbers={
             "widths": list(sizes.widths),
             "as they are": raw,
@@ -94,26 +117,27 @@ def _panels(
     losses: dict[int, tuple[float, float]],
     sizes: Sizes,
 ) -> tuple[Lines, Lines]:
-    gradients = {
-        "divided by sqrt(d_head)": [s.gradient for s in scaled],
-        "as they are": [s.gradient for s in raw],
+    gradients: dict[str, list[float]] = {
+        said("divided by sqrt(d_head)"): [s.gradient for s in scaled],
+        said("as they are"): [s.gradient for s in raw],
     }
-    learnt = {
-        "divided by sqrt(d_head)": [with_scale for _, with_scale in losses.values()],
-        "as they are": [without for without, _ in losses.values()],
+    learnt: dict[str, list[float]] = {
+        said("divided by sqrt(d_head)"): [with_scale for _, with_scale in losses.values()],
+        said("as they are"): [without for without, _ in losses.values()],
     }
-    across = "width of the head"
+    across = said("width of the head")
     untrained = Lines(
-        "gradient of the softmax, untrained",
+        said("gradient of the softmax, untrained"),
         across,
-        "norm of d weights / d scores",
+        said("norm of d weights / d scores"),
         sizes.widths,
         gradients,
         log_x=True,
         bottom=0.0,
     )
-    title = f"loss after {sizes.steps} steps"
-    trained = Lines(title, across, "nats per word", list(losses), learnt, log_x=True, bottom=0.0)
+    title = said("loss after {steps} steps", steps=sizes.steps)
+    words = said("nats per word")
+    trained = Lines(title, across, words, list(losses), learnt, log_x=True, bottom=0.0)
     return untrained, trained
 
 

@@ -9,6 +9,7 @@
          "low": l, "scale": s (u1 and u2 that stand for fractions: value = low + raw * scale),
          "within": w (the largest error that this storage can make; absent: none)}]}
 
+Words that know their template (`budgerigar.said`) are {"$said": words, "template": …, "values": …}.
 Not a number or infinite has no place in JSON and becomes null there; where that matters a view says
 beside it why.
 """
@@ -22,6 +23,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+
+from budgerigar.said import Said, heard, told
 
 Kind = Literal["u1", "u2", "i4", "f2", "f4"]
 _STEPS = {"u1": 255, "u2": 65535}
@@ -86,7 +89,7 @@ def described(data: bytes) -> list[dict[str, Any]]:
 def _plain(value: Any, arrays: list[dict[str, Any]], blocks: list[bytes]) -> Any:
     """`value` as JSON holds it; its arrays go to `arrays` and `blocks`."""
     if value is None or isinstance(value, str | bool):
-        return value
+        return told(value) if isinstance(value, Said) else value
     if isinstance(value, int | np.integer | np.bool_):
         return value.item() if isinstance(value, np.generic) else value
     if isinstance(value, float | np.floating):
@@ -96,8 +99,8 @@ def _plain(value: Any, arrays: list[dict[str, Any]], blocks: list[bytes]) -> Any
     if isinstance(value, Stored):
         return _written(value, arrays, blocks)
     if isinstance(value, Mapping):
-        if "$array" in value:
-            raise ValueError("a key named $array would be taken for an array")
+        if taken := {"$array", "$said"} & value.keys():
+            raise ValueError(f"a key named {min(taken)} would be taken for what it stands for")
         if wrong := [key for key in value if not isinstance(key, str)]:
             raise TypeError(f"the key {wrong[0]!r} is no text")
         return {key: _plain(part, arrays, blocks) for key, part in value.items()}
@@ -197,5 +200,7 @@ def _restored(value: Any, arrays: list[np.ndarray]) -> Any:
     if isinstance(value, dict):
         if value.keys() == {"$array"}:
             return arrays[value["$array"]]
+        if "$said" in value:
+            return heard(value)
         return {key: _restored(part, arrays) for key, part in value.items()}
     return [_restored(part, arrays) for part in value] if isinstance(value, list) else value
