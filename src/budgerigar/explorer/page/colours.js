@@ -39,8 +39,9 @@ export function divergingTable(middle = [247, 247, 247]) {
   });
 }
 
-/** Colours of at most six pinned heads (without yellow, which is lost on white). */
-export const PINNED = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
+/** Colours of at most six pinned heads: Okabe & Ito's without yellow, each 3:1 or more on both papers. */
+export const PINNED = ["light-dark(#0072b2, #1484c8)", "#d55e00", "light-dark(#00946b, #009e73)",
+  "light-dark(#bd5c8c, #cc79a7)", "light-dark(#a87200, #e69f00)", "light-dark(#2589c6, #56b4e9)"];
 
 export const MOST_PINNED = PINNED.length;
 
@@ -56,13 +57,22 @@ export function inkOn(colour) {
   return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.18 ? "#000" : "#fff";
 }
 
-/** The colour that a CSS variable of the page has now, e.g. cssColour("--ink"). */
+const probes = new Map();
+
+/** The colour that a CSS variable of the page has now, e.g. cssColour("--ink"), as rgb(…). */
 export function cssColour(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  let probe = probes.get(name);
+  if (!probe) {
+    probe = document.createElement("i"); // a variable itself only says light-dark(…) or a system colour's name
+    probe.hidden = true;
+    Object.assign(probe.style, { color: `var(${name})`, forcedColorAdjust: "none" });
+    probes.set(name, probe);
+  }
+  if (!probe.isConnected) document.documentElement.append(probe);
+  return getComputedStyle(probe).color;
 }
 
-/** The same as [r, g, b]; the variable must be written as #rrggbb. */
+/** The same as [r, g, b]. */
 export function cssParts(name) {
-  const hex = cssColour(name).replace("#", "");
-  return [0, 2, 4].map((at) => parts(hex, at));
+  return cssColour(name).match(/[\d.]+/g).slice(0, 3).map(Number);
 }

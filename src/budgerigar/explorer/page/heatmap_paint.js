@@ -40,7 +40,7 @@ export function stripes(context, x, y, wide, high, { line, falling = false, step
   context.rect(x, y, wide, high);
   context.clip();
   context.strokeStyle = line;
-  context.lineWidth = 0.8;
+  context.lineWidth = 1;
   context.beginPath();
   for (let d = -high; d < wide; d += step) {
     context.moveTo(x + d, falling ? y : y + high);
