@@ -1,14 +1,13 @@
 // For keyboards and screen readers: spoken announcements, and groups with one tab stop.
 
-import { h } from "./dom.js";
-
 let region = null;
 let timer = null;
 
 /** Say `words` through the page's live region; while a key repeats only the last ones are said. */
 export function announce(words) {
   if (!region) {
-    region = h("div", { class: "sr-only", "aria-live": "polite", role: "status" });
+    region = document.createElement("div");
+    for (const [name, value] of [["class", "sr-only"], ["aria-live", "polite"], ["role", "status"]]) region.setAttribute(name, value);
     document.body.append(region);
   }
   clearTimeout(timer);
@@ -39,6 +38,18 @@ export function roving(group, selector, columns = () => 1) {
     all[to].focus();
   });
   stop(items().find((item) => item.matches("[aria-pressed=true], [aria-current]")) ?? items()[0]);
+}
+
+/**
+ * Do `act`, which builds anew what `place` holds. What had the focus there gets it back, found by its id or data-view, else
+ * what otherwise() gives has it: a keyboard never loses its place.
+ */
+export function keepFocus(place, act, otherwise = () => null) {
+  const had = place.contains(document.activeElement) ? document.activeElement : null;
+  act();
+  if (!had || place.contains(document.activeElement)) return;
+  const name = had.id ? `#${CSS.escape(had.id)}` : had.dataset.view ? `[data-view="${CSS.escape(had.dataset.view)}"]` : null;
+  ((name && place.querySelector(name)) ?? otherwise())?.focus({ preventScroll: true });
 }
 
 /** Does the reader want less motion? */

@@ -65,9 +65,14 @@ export function shorten(label, most = 16) {
   return `${letters.slice(0, head).join("")}…${letters.slice(letters.length - (most - 1 - head)).join("")}`;
 }
 
+/** The language of a model's or reader's text where its characters tell: Chinese is spoken and drawn as Chinese. */
+export function langOf(text) {
+  return /\p{Script=Han}/u.test(text) && !/[\p{Script=Hiragana}\p{Script=Katakana}]/u.test(text) ? "zh-Hans" : null;
+}
+
 /** A token's label in the running text: isolated, so that right-to-left words stay in their place. */
 export function word(label, attributes = {}) {
-  return h("bdi", { class: "word", ...attributes }, label);
+  return h("bdi", { class: "word", lang: langOf(label), ...attributes }, label);
 }
 
 /** "L2.H3": layers and heads count from 0. */
@@ -81,9 +86,9 @@ export function panel(title, lead, ...children) {
     ...children);
 }
 
-/** What stands in a place until its answer is there: space is reserved, nothing jumps. */
+/** What stands in a place until its answer is there: space is reserved, nothing jumps, and many of them say nothing. */
 export function waiting(lines = 4) {
-  return h("div", { class: "waiting", "--lines": lines, role: "status" }, h("span", {}, t("waiting")));
+  return h("div", { class: "waiting", "--lines": lines }, h("span", {}, t("waiting")));
 }
 
 /** Words of an error, where the answer would have been. A record that is not there says what would show it. */

@@ -158,10 +158,10 @@ export function sentenceBar(app) {
 
 /** Language, theme and help. */
 export function switches(app, help) {
-  const languages = h("select", { "aria-label": t("switch.language"), onchange: () => app.state.set({ language: languages.value }) },
+  const languages = h("select", { id: "switch-language", "aria-label": t("switch.language"), onchange: () => app.state.set({ language: languages.value }) },
     ...LANGUAGES.map((name) => h("option", { value: name, lang: name }, LANGUAGE_NAMES[name])));
   languages.value = currentLanguage();
-  const themes = h("select", { "aria-label": t("switch.theme"), onchange: () => app.state.set({ theme: themes.value }) },
+  const themes = h("select", { id: "switch-theme", "aria-label": t("switch.theme"), onchange: () => app.state.set({ theme: themes.value }) },
     h("option", { value: "auto" }, t("theme.auto")), h("option", { value: "light" }, t("theme.light")), h("option", { value: "dark" }, t("theme.dark")));
   themes.value = app.state.get().theme;
   return h("div", { class: "switches" }, languages, themes, button("?", () => help().showModal(), { "aria-label": t("help.open"), class: "round" }));

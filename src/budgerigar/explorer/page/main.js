@@ -1,5 +1,7 @@
 // The page: starts, asks what was read, draws the chosen view, keeps the address and the state the same.
 
+import { announce, keepFocus } from "./a11y.js";
+import { cssParts } from "./colours.js";
 import { failure, h, waiting } from "./dom.js";
 import { createPath } from "./path.js";
 import { aboutLine, menu, questionForm, sentenceBar, switches } from "./frame.js";
@@ -85,6 +87,7 @@ class Page {
     listenForKeys(app, this.keys, () => this.help);
     this.path.listen((hash) => app.state.set(fromHash(hash)));
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.drawView());
+    addEventListener("beforeprint", () => document.documentElement.classList.toggle("was-dark", cssParts("--paper")[0] < 128));
   }
 
   /** The kind of attention that the address names. */
@@ -102,24 +105,24 @@ class Page {
     this.nav = h("div", { class: "side" });
     this.bar = h("section", { class: "stickybar", "aria-label": t("strip.queries") });
     this.main = h("main", { id: "view", tabindex: -1 }, waiting(8));
-    this.root.replaceChildren(
+    keepFocus(this.root, () => this.root.replaceChildren(
       h("a", { class: "skip", href: "#view", onclick: (event) => { event.preventDefault(); this.main.focus(); } }, t("skip")),
       h("header", {}, h("div", { class: "top" }, h("p", { class: "brand" }, h("span", { class: "bird", "aria-hidden": "true" }), "Budgerigar", h("span", { class: "tagline" }, t("tagline"))),
         switches(app, () => this.help)), this.form, this.about),
-      this.bar, h("div", { class: "body" }, this.nav, this.main), this.help);
+      this.bar, h("div", { class: "body" }, this.nav, this.main), this.help));
     document.title = t("title");
     this.fillForm();
     this.frame();
   }
 
   fillForm() {
-    this.form.replaceChildren(questionForm(this.app, {
+    keepFocus(this.form, () => this.form.replaceChildren(questionForm(this.app, {
       onask: (question) => this.app.look(complete(this.app, question)),
       ontyped: (read) => {
         clearTimeout(this.pause);
         if (this.app.source.live && this.app.took < QUICK) this.pause = setTimeout(() => this.typed(read()), TYPING_PAUSE);
       },
-    }));
+    })), () => this.form.querySelector(".primary"));
   }
 
   /** A pause in typing: ask, but leave the field alone. */
@@ -129,9 +132,9 @@ class Page {
 
   frame() {
     const { app } = this;
-    this.about.replaceChildren(aboutLine(app));
+    keepFocus(this.about, () => this.about.replaceChildren(aboutLine(app)), () => this.main);
     this.menu = menu(app);
-    this.nav.replaceChildren(this.menu);
+    keepFocus(this.nav, () => this.nav.replaceChildren(this.menu), () => this.main);
     this.sentence = sentenceBar(app);
     const had = this.bar.contains(document.activeElement); // another kind of attention was chosen by keyboard
     this.bar.replaceChildren(this.sentence);
@@ -168,11 +171,13 @@ class Page {
     if (this.failed && !this.failed.status && !this.failed.missing) console.error(this.failed);
     const [known, read] = [about.value ?? null, this.failed ? null : reading.value];
     Object.assign(app, { about: known, reading: read, took: performance.now() - began, unread: this.failed });
-    if (going || !this.form.contains(document.activeElement)) this.fillForm();
+    if (going || !document.activeElement?.matches(".ask textarea")) this.fillForm(); // never under who types
     this.gone(asked);
     this.frame();
     await this.drawView();
-    if (turn === this.turn) this.main.removeAttribute("aria-busy");
+    if (turn !== this.turn) return;
+    this.main.removeAttribute("aria-busy");
+    if (turn > 1 && !this.failed && !this.path.byTyping) announce(t(this.view().titleKey));
   }
 
   /** The address named a model that is not here: said once, for another is shown. */
@@ -197,6 +202,8 @@ class Page {
     const inside = this.main.contains(document.activeElement);
     this.main.replaceChildren(root);
     if (inside) this.main.focus({ preventScroll: true }); // what had the focus is gone
+    document.title = `${t(view.titleKey)} · ${t("title")}`;
+    if (this.shown && this.shown !== view.id) announce(t(view.titleKey));
     if (this.shown !== view.id) scrollTo({ top: Math.min(scrollY, this.form.offsetTop) });
     this.shown = view.id;
     this.menu.refresh(view.id);

@@ -3,7 +3,7 @@
 
 import { roving } from "./a11y.js";
 import { viridis } from "./colours.js";
-import { h, number } from "./dom.js";
+import { h, langOf, number } from "./dom.js";
 import { t } from "./i18n.js";
 
 /** A label with its blanks and line breaks faint. */
@@ -31,7 +31,7 @@ function tokenButton(tokens, at, group, pick) {
       told === undefined ? null : h("span", { class: "fill", "--share": Math.max(0.02, share), "--colour": viridis(share) }));
   return h("button", { type: "button", class: added ? "token added" : "token", "data-at": at, "aria-pressed": "false", title: words.join(", "),
     "aria-label": words.join(", "), onclick: (event) => pick(at, event) },
-  column, h("bdi", { class: "text" }, ...labelNodes(own(tokens, at, group))));
+  column, h("bdi", { class: "text", lang: langOf(tokens.labels[at]) }, ...labelNodes(own(tokens, at, group))));
 }
 
 /** Scroll a long strip (never the page) so that a token is inside it. */
@@ -57,7 +57,7 @@ export function tokenStrip(tokens, name, pick) {
     if (!group) children.push(tokenButton(tokens, at, null, pick));
     else {
       const parts = Array.from({ length: group.length }, (_, i) => tokenButton(tokens, at + i, group, pick));
-      children.push(h("span", { class: "joined" }, h("span", { class: "parts" }, ...parts), h("bdi", { class: "glyph", "aria-hidden": "true" }, group.text)));
+      children.push(h("span", { class: "joined" }, h("span", { class: "parts" }, ...parts), h("bdi", { class: "glyph", lang: langOf(group.text), "aria-hidden": "true" }, group.text)));
       at += group.length - 1;
     }
   }

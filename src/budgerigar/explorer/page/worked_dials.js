@@ -34,14 +34,14 @@ function dial(words, { min, max, step, value }, oninput) {
 function itDials() {
   const now = { scores: [...IT_SCORES], divided: true };
   const place = h("div", { class: "worked-result" });
-  const draw = () => {
+  const draw = (told = true) => {
     const { scaled, weights } = itSteps(now.scores, now.divided);
     const rows = IT_WORDS.map((name, at) => [word(t(`worked.it.${name}`)), number(now.scores[at], 2), number(scaled[at], 3), number(Math.exp(scaled[at]), 2), number(weights[at], 3)]);
     place.replaceChildren(
       h("div", { class: "scroll open", tabindex: 0, role: "region", "aria-label": t("worked.it.table") },
         table(t("worked.it.table"), [t("word.token"), "q · k", now.divided ? `÷ √${IT_WIDTH}` : t("worked.undivided"), "exp", "softmax"], rows)),
       bars(IT_WORDS.map((name, at) => ({ label: t(`worked.it.${name}`), share: weights[at] })), null, { name: t("worked.it.weights") }));
-    announce(IT_WORDS.map((name, at) => `${t(`worked.it.${name}`)} ${number(weights[at], 2)}`).join(", "));
+    if (told) announce(IT_WORDS.map((name, at) => `${t(`worked.it.${name}`)} ${number(weights[at], 2)}`).join(", "));
   };
   const dials = IT_WORDS.map((name, at) => dial(word(t(`worked.it.${name}`)), { min: -20, max: 20, step: 0.01, value: now.scores[at] }, (value) => {
     now.scores[at] = value;
@@ -57,7 +57,7 @@ function itDials() {
     divide.querySelector("input").checked = true;
     draw();
   });
-  draw();
+  draw(false);
   return [h("p", { class: "soft" }, t("worked.it.lead")), h("div", { class: "worked-dials" }, ...dials), h("div", { class: "controls" }, divide, reset), place];
 }
 
@@ -72,7 +72,7 @@ function verdict(after) {
 function appleDials() {
   const now = { sentence: APPLE_SENTENCES[0], ...APPLE };
   const place = h("div", { class: "worked-result" });
-  const draw = () => {
+  const draw = (told = true) => {
     const { before, gathered, unit, after } = appleSteps(now.sentence, now);
     const line = (name, values) => [name, ...values.map((value) => number(value, 2))];
     place.replaceChildren(
@@ -81,7 +81,7 @@ function appleDials() {
           [line(t("worked.before"), before), line(t("worked.gathered"), gathered), line(t("worked.after"), after)])),
       h("p", { class: "equation" }, `ReLU(${number(gathered[0], 2)} + ${number(gathered[1], 2)} − ${number(now.threshold, 2)}) = ${number(unit, 2)}`),
       h("p", { class: "strong" }, verdict(after)));
-    announce(`${after.map((value, at) => `${t(`worked.apple.${APPLE_FEATURES[at]}`)} ${number(value, 2)}`).join(", ")}. ${verdict(after)}`);
+    if (told) announce(`${after.map((value, at) => `${t(`worked.apple.${APPLE_FEATURES[at]}`)} ${number(value, 2)}`).join(", ")}. ${verdict(after)}`);
   };
   const dials = SETTINGS.map(([name, key, min, max]) => dial(t(key), { min, max, step: 0.01, value: now[name] }, (value) => {
     now[name] = value;
@@ -96,7 +96,7 @@ function appleDials() {
     dials.forEach((each, at) => each.put(APPLE[SETTINGS[at][0]]));
     draw();
   });
-  draw();
+  draw(false);
   return [h("p", { class: "soft" }, t("worked.apple.lead")), sentences, h("div", { class: "worked-dials" }, ...dials), h("div", { class: "controls" }, reset), place];
 }
 
