@@ -84,7 +84,11 @@ export function nextPanel(app) {
     ? button(t("next.over"), () => app.look({ ...app.question, target: "", prefix: true })) : null;
   const panelElement = panel(t("next.title"), t("next.lead"), sliders, place, end, over,
     app.source.live ? null : h("p", { class: "note" }, t("next.fixed"), " ", t("needs.live")));
-  const fresh = () => panelElement.replaceWith(nextPanel(app));
+  const fresh = () => {
+    const again = nextPanel(app);
+    panelElement.replaceWith(again);
+    again.querySelector(".sliders button").focus({ preventScroll: true });
+  };
   panelElement.classList.add("next");
   return panelElement;
 }
