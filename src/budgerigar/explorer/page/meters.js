@@ -13,6 +13,21 @@ export function meter(value, top, { digits = 3, signed = false, kind = "" } = {}
   return h("span", { class: "bar-cell" }, bar, h("span", { class: "figure" }, words));
 }
 
+const PARTS = [["thead, tbody", "rowgroup"], ["tr", "row"], ["thead th", "columnheader"], ["tbody th", "rowheader"], ["td", "cell"]];
+
+/** A table whose rows become blocks on a narrow screen, each number with its column's name; it stays a table for who
+ * hears it, whatever its parts are drawn as. */
+export function stacking(table) {
+  const columns = [...table.tHead.rows[0].cells].map((cell) => cell.textContent);
+  for (const row of table.tBodies[0].rows) {
+    if (row.cells.length === columns.length) columns.forEach((words, at) => at && (row.cells[at].dataset.column = words));
+  }
+  table.setAttribute("role", "table");
+  for (const [selector, role] of PARTS) for (const part of table.querySelectorAll(selector)) part.setAttribute("role", role);
+  table.classList.add("stacking");
+  return table;
+}
+
 /** A table that scrolls within the page; open: at its full height. */
 export function scrolling(name, content, open = false) {
   return h("div", { class: open ? "scroll open" : "scroll", tabindex: 0, role: "region", "aria-label": name }, content);

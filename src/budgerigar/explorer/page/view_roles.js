@@ -1,8 +1,8 @@
 // Roles of heads with their evidence: how often, on how many rows, and against what an untrained copy and the best
 // fixed distance get. A role that no head has is printed as not found.
 
-import { button, h, number, onDemand, panel, percent, show, table } from "./dom.js";
-import { meter, scrolling } from "./meters.js";
+import { button, h, number, onDemand, panel, percent, said, show, table } from "./dom.js";
+import { meter, scrolling, stacking } from "./meters.js";
 import { badgeName, roleName, roleWhat } from "./role_names.js";
 import { siteTitle } from "./sites.js";
 import { t } from "./i18n.js";
@@ -27,7 +27,7 @@ function headButton(app, site, at) {
 
 /** Found by which heads, or not found and who came closest. */
 function verdict(app, site, role) {
-  if (role.reason !== null) return [h("span", { class: "verdict no" }, t("roles.unmeasured")), " ", h("span", { class: "soft" }, role.reason)];
+  if (role.reason !== null) return [h("span", { class: "verdict no" }, t("roles.unmeasured")), " ", h("span", { class: "soft" }, said(role.reason))];
   if (!role.found.length) return [h("span", { class: "verdict no" }, t("roles.missing")), ...(role.best === null ? [] : [" ", h("span", { class: "soft" }, t("roles.closest")), " ", headButton(app, site, role.best)])];
   return [h("span", { class: "verdict yes" }, "✓ "), ...role.found.flatMap((at) => [headButton(app, site, at), " "])];
 }
@@ -53,15 +53,15 @@ function heads(app, site) {
 
 function rules(site) {
   return onDemand(t("roles.rules"), () => scrolling(t("roles.rules"), table(t("roles.rules"), [t("roles.role"), t("roles.rule"), t("roles.texts"), t("roles.chance")],
-    site.roles.filter(({ reason }) => reason === null).map((role) => [roleName(role.role, role.name), role.rule, role.on, role.best === null ? "–" : percent(known(role.uniform, role.best) ?? NaN)]), { numbersFrom: 3 })));
+    site.roles.filter(({ reason }) => reason === null).map((role) => [roleName(role.role, role.name), said(role.rule), said(role.on), role.best === null ? "–" : percent(known(role.uniform, role.best) ?? NaN)]), { numbersFrom: 3 })));
 }
 
 function sitePanel(app, site) {
   const columns = [t("roles.role"), t("roles.heads"), t("roles.score"), t("roles.rows"), t("roles.precision"), t("roles.recall"), t("roles.untrained"), t("roles.offset")];
   const found = site.roles.filter((role) => role.found.length).length;
-  return panel(siteTitle(site), t("roles.count", { found, all: site.roles.length }), scrolling(siteTitle(site), h("table", { class: "roles" },
+  return panel(siteTitle(site), t("roles.count", { found, all: site.roles.length }), scrolling(siteTitle(site), stacking(h("table", { class: "roles" },
     h("caption", {}, t("roles.caption")), h("thead", {}, h("tr", {}, ...columns.map((words, at) => h("th", { scope: "col", class: at > 1 ? "number" : null }, words)))),
-    h("tbody", {}, ...site.roles.map((role) => row(app, site, role)))), true), heads(app, site), rules(site));
+    h("tbody", {}, ...site.roles.map((role) => row(app, site, role))))), true), heads(app, site), rules(site));
 }
 
 export const rolesView = {
