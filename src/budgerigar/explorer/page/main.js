@@ -168,7 +168,7 @@ class Page {
     const [about, reading] = await Promise.allSettled(answers);
     if (turn !== this.turn) return;
     this.failed = about.reason ?? reading.reason ?? null;
-    if (this.failed && !this.failed.status && !this.failed.missing) console.error(this.failed);
+    if (this.failed && this.failed.status === undefined && !this.failed.missing) console.error(this.failed);
     const [known, read] = [about.value ?? null, this.failed ? null : reading.value];
     Object.assign(app, { about: known, reading: read, took: performance.now() - began, unread: this.failed });
     if (going || !document.activeElement?.matches(".ask textarea")) this.fillForm(); // never under who types
@@ -217,7 +217,7 @@ class Page {
       const top = this.path.taken();
       if (top !== null) scrollTo({ top });
     } catch (error) {
-      if (!error.status && !error.missing) console.error(error);
+      if (error.status === undefined && !error.missing) console.error(error);
       if (this.drawn === root) body.append(failure(error));
     }
   }
@@ -226,11 +226,12 @@ class Page {
     const { app } = this;
     this.path.write();
     if (changed.has("theme")) this.paper();
-    if (changed.has("language")) return this.speak();
-    if (changed.has("question")) {
-      const same = canonical(complete(app, app.state.get().question)) === canonical(app.question ?? null);
-      if (!same) return this.load();
+    const asked = changed.has("question") && canonical(complete(app, app.state.get().question)) !== canonical(app.question ?? null);
+    if (changed.has("language")) {
+      const spoken = this.speak(!asked);
+      return asked ? spoken.then(() => this.load()) : spoken; // a step back may change both
     }
+    if (asked) return this.load();
     const site = this.siteName();
     if (changed.has("view") || changed.has("theme") || (changed.has("selection") && site !== this.site)) {
       if (site !== this.site) this.frame();
@@ -249,11 +250,17 @@ class Page {
     else document.documentElement.dataset.theme = theme;
   }
 
-  async speak() {
+  /** The page anew in the language that is chosen; as it was where the server does not give its words. */
+  async speak(draw) {
     const { language } = this.app.state.get();
-    await useLanguage(language === "auto" ? preferredLanguage() : language);
+    try {
+      await useLanguage(language === "auto" ? preferredLanguage() : language);
+    } catch {
+      this.form.append(failure({ status: 0 }));
+      return;
+    }
     this.build();
-    await this.drawView();
+    if (draw) await this.drawView();
   }
 }
 

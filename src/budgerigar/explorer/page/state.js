@@ -8,7 +8,9 @@
 //   scale       "linear", "root" or "log";  range: "one" (0 to 1) or "own" (0 to the largest)
 //   hideSink, transpose     how matrices are drawn
 //   pinned      ["L2.H3", …]: at most six heads, each with a colour of its own
-//   settings    what a view keeps for itself: {sort: "entropy"}
+//   settings    what a view keeps for itself: {sort: "entropy"}; allowed.js lists what may come from an address
+
+import { questionAllows, settingAllows, wordAllows } from "./allowed.js";
 
 export const START = Object.freeze({
   view: "sentence",
@@ -62,12 +64,13 @@ export function toHash(state) {
   if (state.pinned.length) out.set("pinned", state.pinned.join(","));
   for (const [name, value] of Object.entries(state.settings)) out.set(`v.${name}`, JSON.stringify(value));
   for (const [name, value] of Object.entries(state.question ?? {})) {
+    if (value === undefined || (value === null && name !== "target")) continue;
     out.set(`q.${name}`, typeof value === "string" ? value : JSON.stringify(value));
   }
   return `#${out.toString()}`;
 }
 
-const PLAIN = new Set(["model", "text", "source", "target", "checkpoint", "how", "of", "kind"]);
+const PLAIN = new Set(["model", "text", "source", "checkpoint", "how", "of", "kind", "reference"]);
 
 function read(json) {
   try {
@@ -79,21 +82,37 @@ function read(json) {
 
 const position = (value) => (/^\d{1,7}$/.test(value) ? Number(value) : null);
 
+const SITES = { of: ["encoder", "decoder"], kind: ["self", "cross"] };
+const PINNED = /^L\d{1,4}\.H\d{1,4}$/;
+
+/** A part of the question as `toHash` wrote it; undefined: nonsense. */
+function questionPart(name, value) {
+  const part = PLAIN.has(name) || (name === "target" && value !== "null") ? value : read(value);
+  return questionAllows(name, part) ? part : undefined;
+}
+
+function readSelection(selection, name, value) {
+  if (name === "of" || name === "kind") {
+    if (SITES[name].includes(value)) selection[name] = value;
+  } else if (Object.hasOwn(selection, name)) selection[name] = position(value) ?? START.selection[name];
+}
+
 /** The state that an address holds, over the starting values. Nonsense in it is passed over. */
 export function fromHash(hash) {
   const state = { ...START, selection: { ...START.selection }, settings: {} };
   const question = {};
   for (const [name, value] of new URLSearchParams(hash.replace(/^#/, ""))) {
-    if (WORDS.includes(name)) state[name] = value;
+    const [first, rest] = [name.slice(0, 2), name.slice(2)];
+    if (wordAllows(name, value)) state[name] = value;
     else if (TICKS.includes(name)) state[name] = value === "1";
-    else if (name === "pinned") state.pinned = value.split(",").slice(0, 6);
-    else if (name.startsWith("v.")) state.settings[name.slice(2)] = read(value);
-    else if (name.startsWith("q.")) {
-      const key = name.slice(2);
-      question[key] = PLAIN.has(key) && value !== "null" ? value : read(value);
-    } else if (name === "s.of" || name === "s.kind") state.selection[name.slice(2)] = value;
-    else if (name.startsWith("s.") && name.slice(2) in state.selection) {
-      state.selection[name.slice(2)] = position(value) ?? START.selection[name.slice(2)];
+    else if (name === "pinned") state.pinned = [...new Set(value.split(",").filter((each) => PINNED.test(each)))].slice(0, 6);
+    else if (first === "s.") readSelection(state.selection, rest, value);
+    else if (first === "v.") {
+      const setting = read(value);
+      if (settingAllows(rest, setting)) state.settings[rest] = setting;
+    } else if (first === "q.") {
+      const part = questionPart(rest, value);
+      if (part !== undefined) question[rest] = part;
     }
   }
   state.question = Object.keys(question).length ? question : null;

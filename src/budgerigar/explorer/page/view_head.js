@@ -85,7 +85,7 @@ class Head {
       this.cursor();
     } catch (error) {
       this.facts.replaceChildren(failure(error));
-      if (!error.status && !error.missing) console.error(error);
+      if (error.status === undefined && !error.missing) console.error(error);
     } finally {
       if (this.wanted === key) this.map.element.classList.remove("stale");
     }
