@@ -1,10 +1,10 @@
-"""What nobody means to do to the page: addresses full of nonsense, mashed keys, clicks everywhere, a server
-that goes away. Nothing of it may end in an error of its scripts or in an empty page.
+"""What nobody means to do to the page: addresses full of nonsense, mashed keys, clicks everywhere.
+
+Nothing of it may end in an error of its scripts or in an empty page.
 """
 
 from __future__ import annotations
 
-import random
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import pytest
 import viewed
-from pages import Visit, hash_of, visit
+from pages import Visit, hash_of
 from served import Served, serving
 
 import budgerigar.explorer
@@ -22,10 +22,28 @@ from budgerigar.explorer.sessions import Sessions
 
 PAGE = Path(budgerigar.explorer.__file__).parent / "page"
 TEXT = "Xuanyuan had a budgerigar . It had green feathers ."
-VALUES = (
-    "null", '"abc"', "-1", "1e999", "99999999", "1.5", "true", "[]", "{}", "[1,null]", '{"a":1}',
-    '"__proto__"', "no JSON", '""', '["L9.H9"]', '{"model":5,"text":7}', '{"topP":-5}', '"' + "x" * 3000 + '"',
-)  # fmt: skip
+VALUES = [
+    *[
+        "null",
+        '"abc"',
+        "-1",
+        "1e999",
+        "99999999",
+        "1.5",
+        "true",
+        "[]",
+        "{}",
+        "[1,null]",
+        '{"a":1}',
+        '"__proto__"',
+        '""',
+        '["L9.H9"]',
+    ],
+    "no JSON",
+    '{"model":5,"text":7}',
+    '{"topP":-5}',
+    '"' + "x" * 3000 + '"',
+]
 VIEW_OF = {
     "born": "off",
     "dla": "lens",
@@ -168,23 +186,73 @@ def test_a_setting_of_nonsense(tab: Visit, name: str) -> None:
         show(tab, asked(model, view=view, s__query=2, **{f"v.{name}": value}))
 
 
-PARTS = (
-    "view=nothing", "view=__proto__", "theme=purple", "language=xx", "scale=x", "range=x", "picks=x", "hideSink=x&transpose=1",
-    "pinned=,,,", "pinned=__proto__,L0.H0,L99.H99", "s.of=x&s.kind=__proto__", "s.kind=cross", "s.of=encoder",
-    "s.layer=9999999&s.head=9999999&s.query=9999999&s.key=9999999", "s.layer=-1&s.head=1.5&s.query=x&s.key=%00",
-    "s.__proto__=5&v.__proto__={%22sort%22:5}&q.__proto__={%22text%22:5}", "s.query=0&s.query=1",
-    "q.text=null", "q.text=", "q.ids=[1,2]", "q.ids=x", "q.ids={}", "q.off=5", "q.off=x", "q.off=[5]", "q.off=[%22L9.H9%22]",
-    "q.how=x", "q.of=x&q.kind=x", "q.checkpoint=x", "q.blank=5", "q.blank=true", "q.mask={}", "q.mask=[99]", "q.mask=[0]",
-    "q.model=nobody", "q.model=__proto__", "q.source=x", "q.target=[1,2]", "q.unknown=5", "q.prefix=5", "q.text=" + "x" * 20000,
-)  # fmt: skip
+PARTS = [
+    "view=nothing",
+    "view=__proto__",
+    "theme=purple",
+    "language=xx",
+    "scale=x",
+    "range=x",
+    "picks=x",
+    "hideSink=x&transpose=1",
+    "pinned=,,,",
+    "pinned=__proto__,L0.H0,L99.H99",
+    "s.of=x&s.kind=__proto__",
+    "s.kind=cross",
+    "s.of=encoder",
+    "s.layer=9999999&s.head=9999999&s.query=9999999&s.key=9999999",
+    "s.layer=-1&s.head=1.5&s.query=x&s.key=%00",
+    "s.query=0&s.query=1",
+    "s.__proto__=5&v.__proto__={%22sort%22:5}&q.__proto__={%22text%22:5}",
+    "q.text=null",
+    "q.text=",
+    "q.ids=[1,2]",
+    "q.ids=x",
+    "q.ids={}",
+    "q.off=5",
+    "q.off=x",
+    "q.off=[5]",
+    "q.off=[%22L9.H9%22]",
+    "q.how=x",
+    "q.of=x&q.kind=x",
+    "q.checkpoint=x",
+    "q.blank=5",
+    "q.blank=true",
+    "q.mask={}",
+    "q.mask=[99]",
+    "q.mask=[0]",
+    "q.model=nobody",
+    "q.model=__proto__",
+    "q.source=x",
+    "q.target=[1,2]",
+    "q.unknown=5",
+    "q.prefix=5",
+    "q.text=" + "x" * 20000,
+]
+VIEWS = [
+    "sentence",
+    "links",
+    "grid",
+    "head",
+    "steps",
+    "positions",
+    "block",
+    "lens",
+    "translation",
+    "mask",
+    "gates",
+    "reach",
+    "backoff",
+    "roles",
+    "off",
+    "born",
+    "compare",
+    "lesson",
+]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "view",
-    ["sentence", "links", "grid", "head", "steps", "positions", "block", "lens", "translation", "mask", "gates",
-     "reach", "backoff", "roles", "off", "born", "compare", "lesson"],
-)  # fmt: skip
+@pytest.mark.parametrize("view", VIEWS)
 def test_an_address_of_nonsense(tab: Visit, view: str) -> None:
     model = {**MODEL_OF, "mask": "encoder", "backoff": "ngram"}.get(view, "gpt")
     tab.page.goto(f"http://{tab.host}/{asked(model)}")
