@@ -114,7 +114,7 @@ def test_only_the_pages_own_script_and_style_may_run() -> None:
         digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
         assert f"{kind} 'sha256-{digest}'" in policy
     assert not re.search(r"<(?:script|img|link)[^>]* src=|@import|url\((?!data:)", page)
-    assert set(page_words()) == {"en", "zh"}
+    assert set(page_words()) == {"en", "zh", "said.zh"}
 
 
 def test_the_page_is_read_without_its_server() -> None:

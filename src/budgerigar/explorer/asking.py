@@ -10,6 +10,8 @@ from typing import Any, NoReturn
 
 from starlette.requests import ClientDisconnect, Request
 
+from budgerigar.said import said
+
 MOST_BYTES = 256 * 1024  # of a body
 _DRAINED = 16 * MOST_BYTES  # of a longer one, so that its sender is there to read the refusal
 _SECONDS = 20.0  # for a body to arrive
@@ -45,7 +47,9 @@ async def read_asked(request: Request) -> Asked:
         async with asyncio.timeout(_SECONDS):
             body = await _body(request)
     except TimeoutError:
-        raise RefusedError(408, f"the question did not arrive within {_SECONDS:.0f} s") from None
+        raise RefusedError(
+            408, said("the question did not arrive within {seconds:.0f} s", seconds=_SECONDS)
+        ) from None
     except ClientDisconnect:
         raise RefusedError(400, "the connection ended before the question did") from None
     return as_asked(parse(body))
@@ -62,7 +66,7 @@ def _check_kind(request: Request) -> None:
 
 async def _body(request: Request) -> bytes:
     """At most MOST_BYTES, counted while they come: what a length says in advance may be untrue."""
-    too_long = RefusedError(413, f"a question has at most {MOST_BYTES // 1024} KB")
+    too_long = RefusedError(413, said("a question has at most {most} KB", most=MOST_BYTES // 1024))
     told = request.headers.get("content-length", "")
     if told.isdecimal() and int(told[:20]) > _DRAINED:
         raise too_long

@@ -3,9 +3,11 @@
     GET /, /NAME     the page's files
     GET /api/models  what can be asked about, a payload (see `inspection.views.payload`)
     GET /api/tours   the lesson and the reader's own tours, JSON (see `lessons.tours`)
-    POST /api/ask    {"question", "name", "params"} -> the payload of that view
+    POST /api/ask    {"question", "name", "params"} -> the payload of that view, or, where it takes
+                     a while and the request accepts them, frames (see `streaming`)
 
-An error is {"error": words} with a status: 422 what the user can mend (`UserError`), 4xx a request
+An error is {"error": words}, beside them "template" and "values" where they have them (see
+`budgerigar.said`), with a status: 422 what the user can mend (`UserError`), 4xx a request
 that was refused, 500 a fault of ours. Each is one line of the log, and the server goes on.
 
 uvicorn and starlette do the HTTP (h11 for its grammar, so that broken requests end there): both are
@@ -33,9 +35,12 @@ from budgerigar.errors import UserError
 from budgerigar.explorer.asking import RefusedError, read_asked
 from budgerigar.explorer.files import page_file
 from budgerigar.explorer.guard import HEADERS, check, our_hosts, short
+from budgerigar.explorer.jobs import BusyError
 from budgerigar.explorer.lessons import tours
-from budgerigar.explorer.sessions import BusyError, Sessions
+from budgerigar.explorer.sessions import Sessions
+from budgerigar.explorer.streaming import FRAMES, Frames, News
 from budgerigar.inspection.views.payload import pack
+from budgerigar.said import Said, said, told
 
 HOSTS = ("127.0.0.1", "localhost", "::1")
 PORT = 7007  # tried first
@@ -67,14 +72,8 @@ class Explorer:
         try:
             check(method, path, request.headers, self.hosts)
             response = await self._answer(request, method, path)
-        except RefusedError as refused:
-            response = self._refusal(scope, refused.status, refused.words)
-        except BusyError as busy:
-            response = self._refusal(scope, 503, str(busy))
-        except UserError as error:
-            response = self._refusal(scope, 422, str(error))
         except Exception as error:
-            response = self._fault(scope, error)
+            response = self._failed(scope, error)
         response.headers["Cache-Control"] = "no-store" if path.startswith("/api/") else "no-cache"
         for name, value in HEADERS.items():
             response.headers[name] = value
@@ -83,9 +82,7 @@ class Explorer:
     async def _answer(self, request: Request, method: str, path: str) -> Response:
         if path == "/api/ask":
             _need(method, "POST")
-            asked = await read_asked(request)
-            answer = self.sessions.submit(asked.question, asked.name, asked.params)
-            return Response(await asyncio.wrap_future(answer), media_type=PAYLOAD)
+            return await self._ask(request)
         _need(method, "GET", "HEAD")
         if path == "/api/models":
             return Response(pack({"models": self.sessions.models()}), media_type=PAYLOAD)
@@ -100,6 +97,27 @@ class Explorer:
         content, kind = found
         return Response(content, headers={"Content-Type": kind})
 
+    async def _ask(self, request: Request) -> Response:
+        """The payload; in frames, where it takes a while and the page can read them."""
+        asked = await read_asked(request)
+        news = None
+        while news is None or not news.joined:  # a job that is just being stopped is asked for anew
+            news = News(self.sessions.job(asked.question, asked.name, asked.params))
+        job = news.job
+        if FRAMES not in request.headers.get("accept", "") or await news.prompt():
+            return Response(await asyncio.wrap_future(job.answer), media_type=PAYLOAD)
+        return Frames(news, lambda error: self._failed(request.scope, error))
+
+    def _failed(self, scope: Scope, error: Exception) -> Response:
+        """An error as an answer, and one line for who runs the server."""
+        if isinstance(error, RefusedError):
+            return self._refusal(scope, error.status, error.words)
+        if isinstance(error, BusyError):
+            return self._refusal(scope, 503, _words(error))
+        if isinstance(error, UserError):
+            return self._refusal(scope, 422, _words(error))
+        return self._fault(scope, error)
+
     def _refusal(self, scope: Scope, status: int, words: str) -> Response:
         """What whoever asked is told, and one line for who runs the server."""
         self.say(f"refused: {_asked_for(scope)}: {status} {short(words, 200)}")
@@ -108,7 +126,11 @@ class Explorer:
         return _error(words, status, closing)
 
     def _fault(self, scope: Scope, error: Exception) -> Response:
-        words = f"a fault of the program, not of yours: {type(error).__name__}: {error}"
+        words = said(
+            "a fault of the program, not of yours: {kind}: {error}",
+            kind=type(error).__name__,
+            error=error,
+        )
         if self.debug:
             import traceback
 
@@ -119,7 +141,15 @@ class Explorer:
 
 def _error(words: str, status: int, headers: dict[str, str] | None = None) -> Response:
     """Words as JSON in ASCII, whatever characters they hold."""
-    return Response(json.dumps({"error": words}), status, headers, "application/json")
+    parts = told(words) if isinstance(words, Said) else {"$said": words}
+    found = {"error": parts.pop("$said"), **parts}
+    return Response(json.dumps(found), status, headers, "application/json")
+
+
+def _words(error: UserError) -> str:
+    """Of an error, with the template that they know."""
+    known = error.args[0] if error.args else None
+    return known if isinstance(known, Said) else str(error)
 
 
 def _asked_for(scope: Scope) -> str:
@@ -204,7 +234,20 @@ def make_server(
         timeout_keep_alive=_KEPT_OPEN,
         timeout_graceful_shutdown=2,
     )
-    return uvicorn.Server(config)
+    return _Server(config, sessions)
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's, which waits for its answers to end: those of a model that computes end first."""
+
+    def __init__(self, config: uvicorn.Config, sessions: Sessions) -> None:
+        super().__init__(config)
+        self.sessions = sessions
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """As uvicorn's."""
+        self.sessions.close()
+        await super().shutdown(sockets)
 
 
 class _Remarks(logging.Handler):

@@ -26,6 +26,7 @@ from budgerigar.inspection.labels import Spelling, pad, shorten
 from budgerigar.inspection.role_scores import uniform_weights
 from budgerigar.inspection.sites import Site
 from budgerigar.inspection.traces import Trace
+from budgerigar.said import said
 
 Units = Literal["tokens", "words"]
 Pairs = list[tuple[int, int]]
@@ -36,7 +37,8 @@ class HeadDifference:
     """One head in both. map (R,C): second - first, 0 where `hidden` says that nothing can be compared.
 
     moved: mean over rows of half the sum of |difference|: the share of a row's weight that is
-    elsewhere, 0 to 1 (total variation; weight on what has no counterpart counts as elsewhere).
+    elsewhere, 0 to 1 (total variation; weight on what has no counterpart counts as elsewhere, a
+    sink's share and weight on no word are a place that both have).
     largest: (row, column) of the largest difference in size.
     """
 
@@ -129,11 +131,11 @@ def compare_heads(
     rows = match(sides[0].row_names, sides[1].row_names)
     columns = match(sides[0].column_names, sides[1].column_names)
     if not rows or not columns:
-        raise UserError("the two texts have nothing in common that could be compared")
+        raise UserError(said("the two texts have nothing in common that could be compared"))
     picks = [np.ix_([r[n] for r in rows], [c[n] for c in columns]) for n in (0, 1)]
     shared = [name for name in sides[0].heads if name in set(sides[1].heads)]
     if not shared:
-        raise UserError("the two models have no head of the same name")
+        raise UserError(said("the two models have no head of the same name"))
     hidden = np.zeros((len(rows), len(columns)), dtype=bool)
     found = []
     for name in shared:
@@ -142,7 +144,8 @@ def compare_heads(
         blind = ~(seen[0] & seen[1])
         hidden |= blind
         cut = [part[pick] for part, pick in zip(parts, picks, strict=True)]
-        found.append(_difference(name, cut, blind))
+        named = [part[pick[0][:, 0]].sum(-1) for part, pick in zip(parts, picks, strict=True)]
+        found.append(_difference(name, cut, named, blind))
     everyone = {name for side in sides for name in side.heads}
     return Differences(
         units,
@@ -158,14 +161,19 @@ def compare_heads(
     )
 
 
-def _difference(name: str, cut: Sequence[np.ndarray], blind: np.ndarray) -> HeadDifference:
-    """One head, its weights between aligned rows and columns in both."""
+def _difference(
+    name: str, cut: Sequence[np.ndarray], named: Sequence[np.ndarray], blind: np.ndarray
+) -> HeadDifference:
+    """One head, its weights between aligned rows and columns in both; named (R,): each row's sum over
+    all columns, aligned or not.
+    """
     difference = np.where(blind, 0.0, cut[1] - cut[0])
     # what has no counterpart is elsewhere in one of them
-    rest = [np.abs(1.0 - part.sum(-1)) * (part.sum(-1) > 0) for part in cut]
-    both = 0.5 * (np.abs(cut[1] - cut[0]).sum(-1) + rest[0] + rest[1])
+    alone = [whole - part.sum(-1) for whole, part in zip(named, cut, strict=True)]
+    nothing = np.abs(named[1] - named[0])  # what a sink or no word takes, it takes in both
+    both = 0.5 * (np.abs(cut[1] - cut[0]).sum(-1) + alone[0] + alone[1] + nothing)
     place = np.unravel_index(int(np.abs(difference).argmax()), difference.shape)
-    moved = float(np.minimum(both, 1.0).mean())
+    moved = float(np.clip(both, 0.0, 1.0).mean())
     return HeadDifference(name, difference, moved, (int(place[0]), int(place[1])))
 
 
@@ -192,9 +200,13 @@ def _matched(first: Sequence[str], second: Sequence[str]) -> Pairs:
     if 2 * equal < max(len(first), len(second)):
         shown = [f"“{shorten(' '.join(names), 40)}”" for names in (first, second)]
         raise UserError(
-            f"the two models' tokenizers make {shown[0]} and {shown[1]} of the text: most words are "
-            "not the same, so there is nothing to compare row by row. Choose a text whose words both "
-            "know, or compare two texts in one of the models"
+            said(
+                "the two models' tokenizers make {first} and {second} of the text: most words are not "
+                "the same, so there is nothing to compare row by row. Choose a text whose words both "
+                "know, or compare two texts in one of the models",
+                first=shown[0],
+                second=shown[1],
+            )
         )
     return found
 

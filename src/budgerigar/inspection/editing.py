@@ -22,6 +22,7 @@ from budgerigar.inspection.passes import pass_inputs, run
 from budgerigar.inspection.places import choose, places
 from budgerigar.layers.taps import Replacement, Taps
 from budgerigar.models.base import check_ids
+from budgerigar.said import said
 
 How = Literal["zero", "mean", "resample"]
 _HOWS = ("zero", "mean", "resample")
@@ -201,8 +202,10 @@ def _own_text(network: Any, start_id: int | None, seed: int) -> list[int]:
 
     if getattr(network, "decoder", None) is None or getattr(network, "encoder", None) is not None:
         raise UserError(
-            "how='mean' and 'resample' take from a reference text, which only a decoder-only model "
-            "can write itself; give reference= or use how='zero'"
+            said(
+                "how='mean' and 'resample' take from a reference text, which only a decoder-only model "
+                "can write itself; give reference= or use how='zero'"
+            )
         )
     ids: list[int] = []
     most = min(network.context_length or _OWN_TEXT, _OWN_TEXT)
@@ -223,7 +226,7 @@ def _reference(
         raise UserError("the reference text is empty; mean and resample need at least one token")
     check_ids(ids, network.vocab_size, "the reference text")
     if getattr(network, "encoder", None) is not None and network.decoder is not None:
-        raise UserError("an encoder-decoder's heads can be switched off with how='zero' only")
+        raise UserError(said("an encoder-decoder's heads can be switched off with how='zero' only"))
     inputs = pass_inputs(network, list(ids)[: network.context_length], start_id)
     _, values = run(network, inputs, names)
     return {name: values[name][0] for name in names}

@@ -17,7 +17,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from html import escape
 from importlib.resources import files
@@ -63,8 +63,9 @@ def page_style() -> str:
 
 @cache
 def page_words() -> dict[str, Any]:
-    """language -> key -> words."""
-    return {name: json.loads(page_text("i18n", f"{name}.json")) for name in LANGUAGES}
+    """language -> key -> words; beside them what the library says, by its templates."""
+    names = (*LANGUAGES, "said.zh")
+    return {name: json.loads(page_text("i18n", f"{name}.json")) for name in names}
 
 
 def whole_page(title: str, blocks: Mapping[str, Any]) -> str:
@@ -76,16 +77,12 @@ def whole_page(title: str, blocks: Mapping[str, Any]) -> str:
     script, style = page_script(), page_style()
     if "</style" in style:
         raise ModuleError("a style sheet of the page holds </style")
-    policy = (
-        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
-        "img-src data: blob:; base-uri 'none'; form-action 'none'"
-    )
     data = "\n".join(json_block(name, value) for name, value in blocks.items())
     return f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta http-equiv="Content-Security-Policy" content="{policy([script], [style])}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>{escape(title)}</title>
@@ -100,6 +97,15 @@ def whole_page(title: str, blocks: Mapping[str, Any]) -> str:
 </body>
 </html>
 """
+
+
+def policy(scripts: Sequence[str], styles: Sequence[str]) -> str:
+    """A Content-Security-Policy: these very scripts and styles count, and nothing is fetched."""
+    script, style = (" ".join(f"'{_hash(each)}'" for each in texts) for texts in (scripts, styles))
+    return (
+        f"default-src 'none'; script-src {script}; style-src {style}; "
+        "img-src data: blob:; base-uri 'none'; form-action 'none'"
+    )
 
 
 def body() -> str:

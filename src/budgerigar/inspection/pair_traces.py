@@ -28,6 +28,7 @@ from budgerigar.layers.visibility import View
 from budgerigar.models.base import check_ids
 from budgerigar.models.blank_source import WithoutSource
 from budgerigar.models.modes import without_source
+from budgerigar.said import said
 
 if TYPE_CHECKING:
     from budgerigar.inspection.alignments import WordAlignment
@@ -144,13 +145,14 @@ def trace_pair(
     record: Sequence[str] = ("*",),
     name: str = "",
     options: Any = None,
+    ran: tuple[Tensor, dict[str, Tensor]] | None = None,
 ) -> PairTrace:
     """Run an encoder-decoder once over `source` and `target` and keep what happened.
 
     source, target: text, or ids without start and end. target None: the model's own translation
     (searched for with `options`, `TranslationOptions`). prefix: `target` is only a beginning, the
     last row is about what comes next. no_source: blank what comes from the source, see
-    `modes.without_source`. source_tokenizer: where it is another than the target's.
+    `modes.without_source`. source_tokenizer: where it is another than the target's. ran: as of `trace`.
     """
     _check_kind(network)
     reader = source_tokenizer or tokenizer
@@ -166,10 +168,10 @@ def trace_pair(
         if isinstance(target, str) or targets[-1:] != [end]:
             targets = [*targets, end]
     check_ids(targets, network.vocab_size, "the translation")
-    _check_length(network, len(targets), "translation")
+    _check_length(network, len(targets), said("translation"))
     read = [start, *targets[:-1]]
     inputs = pair_inputs(network, source_ids, read)
-    logits, values = run(seen, inputs, record)
+    logits, values = ran or run(seen, inputs, record)
     spellings = (
         _renamed(spell(tokenizer, read), 0, START_LABEL),
         _renamed(spell(tokenizer, targets), -1, NEXT_LABEL)
@@ -214,7 +216,7 @@ def source_side(network: Any, tokenizer: Any, source: Text, cut: bool = False) -
     limit = network.context_length
     if cut and limit is not None:
         ids = ids[: limit - 1]
-    _check_length(network, len(ids) + 1, "source")
+    _check_length(network, len(ids) + 1, said("source"))
     return [*ids, tokenizer.end_id]
 
 
@@ -249,8 +251,13 @@ def _check_length(network: Any, n: int, what: str) -> None:
     limit = network.context_length
     if limit is not None and n > limit:
         raise UserError(
-            f"the {what} has {n} tokens with its <end>, this model sees at most {limit} at once; "
-            "look at a shorter sentence"
+            said(
+                "the {what} has {n} tokens with its <end>, this model sees at most {most} at once; "
+                "look at a shorter sentence",
+                what=what,
+                n=n,
+                most=limit,
+            )
         )
 
 

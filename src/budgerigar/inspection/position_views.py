@@ -28,6 +28,7 @@ from budgerigar.inspection.stream import Stream, double, stream_of
 from budgerigar.layers.config import TransformerConfig
 from budgerigar.layers.positions import rotary_frequencies, sinusoids
 from budgerigar.layers.visibility import View
+from budgerigar.said import said
 
 if TYPE_CHECKING:
     from budgerigar.inspection.sites import Site
@@ -223,8 +224,13 @@ def _check_slide(stream: Stream, positions: Tensor, by: int) -> None:
     last = int(positions.max()) + by
     if config.positions == "learned" and last >= config.context_length:
         raise UserError(
-            f"slid by {by}, the last token stands at position {last}, for which this model has learnt "
-            f"nothing: it knows positions 0 to {config.context_length - 1}"
+            said(
+                "slid by {by}, the last token stands at position {last}, for which this model has "
+                "learnt nothing: it knows positions 0 to {end}",
+                by=by,
+                last=last,
+                end=config.context_length - 1,
+            )
         )
 
 

@@ -35,6 +35,7 @@ from budgerigar import progress
 from budgerigar.errors import UserError
 from budgerigar.models.base import check_ids
 from budgerigar.models.modes import without_dropout
+from budgerigar.said import said
 
 Of = Literal["log-probability", "logit"]
 POSITIONS = 32
@@ -201,7 +202,9 @@ def _check(network: Any, of: str) -> None:
 def _width(network: Any, length: int, asked: int | None) -> int:
     """W: as asked; else what fits, but half of the text is left to be predicted."""
     if length < 3:
-        raise UserError("the text is too short to measure a distance in: give at least 3 tokens")
+        raise UserError(
+            said("the text is too short to measure a distance in: give at least 3 tokens")
+        )
     limit = network.context_length
     if asked is None:
         return max(1, min(DISTANCE, length // 2, limit or DISTANCE))

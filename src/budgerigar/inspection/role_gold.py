@@ -23,6 +23,7 @@ import numpy as np
 from budgerigar.inspection.alignments import Words, words_of
 from budgerigar.inspection.labels import Spelling, spell
 from budgerigar.inspection.role_patterns import backwards, linked
+from budgerigar.said import said
 from budgerigar.text.stories import Story, generate_stories
 from budgerigar.text.story_grammar import spans_of
 
@@ -139,7 +140,8 @@ def code_texts(n: int) -> tuple[GoldText, ...]:
 
 def python_name() -> str:
     """Whose standard library it is."""
-    return f"Python {sys.version_info.major}.{sys.version_info.minor}'s standard library"
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    return said("Python {version}'s standard library", version=version)
 
 
 def _pieces(path: Path, most: int) -> list[GoldText]:

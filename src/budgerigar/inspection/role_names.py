@@ -11,6 +11,7 @@ from typing import Literal
 
 from budgerigar.inspection import induction
 from budgerigar.inspection.role_scores import SINK_EPSILON
+from budgerigar.said import said
 
 PLACE_SHARE = 0.5
 """mean weight on the token before, after, or itself (Clark et al. 2019 call this positional)"""
@@ -61,12 +62,16 @@ class Role:
     def rule(self) -> str:
         """From when on a head has it, in words."""
         if self.kind == "place":
-            return f"score ≥ {self.share:g} or recall ≥ {PLACE_HITS:g}"
+            return said("score ≥ {share:g} or recall ≥ {hits:g}", share=self.share, hits=PLACE_HITS)
         if self.kind == "rest":
-            return f"score > {self.share:g}"
+            return said("score > {share:g}", share=self.share)
         if self.kind == "gold":
-            return f"score ≥ {self.share:g} and recall ≥ fixed distance + {GOLD_MARGIN:g}"
-        return f"score ≥ {self.share:g}"
+            return said(
+                "score ≥ {share:g} and recall ≥ fixed distance + {margin:g}",
+                share=self.share,
+                margin=GOLD_MARGIN,
+            )
+        return said("score ≥ {share:g}", share=self.share)
 
 
 ROLES = {

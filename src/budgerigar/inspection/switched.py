@@ -23,6 +23,7 @@ from budgerigar.inspection.places import choose, places
 from budgerigar.inspection.role_probes import Reader
 from budgerigar.inspection.traces import Trace
 from budgerigar.progress import track
+from budgerigar.said import said
 
 
 @dataclass(frozen=True)
@@ -120,13 +121,16 @@ class Switches:
         self.behaviours, self.how = Behaviours(self.reader), how
         if not self.behaviours.tasks:
             raise UserError(
-                "there is nothing to measure this model by: its tokenizer does not hold the words of "
-                "the generated texts"
+                said(
+                    "there is nothing to measure this model by: its tokenizer does not hold the words "
+                    "of the generated texts"
+                )
             )
         self.reference = reference
         if reference is None and how != "zero" and not self.reader.paired:
             self.reference = self._stories() or None
-        self.before = self.behaviours.measure()
+        with self._track() as job:
+            self.before = self.behaviours.measure(job=job)
 
     def _stories(self) -> list[int]:
         """Stories, each opened as in training, as many as fit."""
@@ -151,10 +155,17 @@ class Switches:
         )
         return EditedNetwork(self.reader.network, edit)
 
+    def _track(self) -> Any:
+        return track("measuring what it can do", self.behaviours.batches, unit="batches")
+
     def switch(self, off: str | Sequence[str]) -> Switched:
         """The effect of switching these heads (or whole layers) off together."""
         names = (off,) if isinstance(off, str) else tuple(off)
-        after = self.behaviours.measure(self.network(names))
+        with self._track() as job:
+            return self._switch(names, job)
+
+    def _switch(self, names: tuple[str, ...], job: Any = None, share: float = 1.0) -> Switched:
+        after = self.behaviours.measure(self.network(names), job, share)
         changes = tuple(Change(*both) for both in zip(self.before, after, strict=True))
         return Switched(names, self.how, self.place.of, self.place.kind, changes)
 
@@ -168,8 +179,7 @@ class Switches:
         found = []
         with track("switching heads off", len(names), unit="heads") as job:
             for name in names:
-                found.append(self.switch(name))
-                job.advance()
+                found.append(self._switch((name,), job, 1 / max(1, self.behaviours.batches)))
         return found
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from budgerigar.errors import UserError
+from budgerigar.said import said
 from budgerigar.text.tokenizer import END, MASK
 
 N_SENTINELS = 100  # as T5 has: spans of a text at most
@@ -24,8 +25,11 @@ def need_mask(tokenizer: Any) -> int:
     """The id of `[MASK]`, or a `UserError` where the vocabulary has none."""
     if tokenizer.mask_id is None:
         raise UserError(
-            f"this vocabulary has no {MASK}: the model that it belongs to was not trained to fill "
-            "anything in"
+            said(
+                "this vocabulary has no {mask}: the model that it belongs to was not trained to fill "
+                "anything in",
+                mask=MASK,
+            )
         )
     return int(tokenizer.mask_id)
 

@@ -1,6 +1,6 @@
 // Elements, numbers as text, and small pieces that every view uses. Text is only ever set as text.
 
-import { t } from "./i18n.js";
+import { t, translated } from "./i18n.js";
 
 /** An element: h("p", {class: "lead", onclick: f, "aria-label": "…", hidden: true}, child, "text", …). */
 export function h(tag, attributes = {}, ...children) {
@@ -91,11 +91,18 @@ export function waiting(lines = 4) {
   return h("div", { class: "waiting", "--lines": lines }, h("span", {}, t("waiting")));
 }
 
+/** What the library says in the language of the page; English words that have no translation are marked as English. */
+export function said(words) {
+  const { text, foreign } = translated(words);
+  return foreign ? h("span", { lang: "en" }, text) : text;
+}
+
 /** Words of an error, where the answer would have been. A record that is not there says what would show it. */
 export function failure(error) {
-  let words = error.missing ? t("needs.live") : error.message;
+  let words = error.missing ? t("needs.live") : error.words ? said(error.words) : error.message;
+  if (error.stopped) words = t("job.stopped");
   if (!words) words = error.status === 0 ? t("error.unreachable") : t("error.unknown");
-  return h("p", { class: error.missing ? "note" : "failure", role: "alert" }, words);
+  return h("p", { class: error.missing || error.stopped ? "note" : "failure", role: "alert" }, words);
 }
 
 /** A button; `options`: attributes. */
@@ -159,19 +166,78 @@ export function onDemand(words, build) {
   return details;
 }
 
-/** Wait for `promise` in `place`, busy until then, and show what build(value) returns or the error's words. */
+const WORKS = { "measuring checkpoints": "job.checkpoints", "measuring head roles": "job.roles", "comparing heads": "job.heads",
+  "measuring what it can do": "job.abilities", "hiding tokens": "job.hiding", writing: "job.writing" };
+const PATIENCE = 700; // ms until a long answer tells how far it is
+const SECOND = 1000;
+
+/** Shows in `place` how far a long answer is, with a button that stops it. Returns what ends that. */
+function watch(place, job) {
+  const words = h("span", {});
+  const bar = h("progress", { max: 1, "aria-label": t("job.progress") });
+  const box = h("div", { class: "job" }, h("span", { role: "status" }, t("job.runs")), bar, words, button(t("job.stop"), () => job.stop(), { class: "plain" }));
+  let first = null;
+  const tell = ({ report }) => {
+    if (!report) return;
+    first ??= { done: report.done, at: performance.now() };
+    const passed = (performance.now() - first.at) / SECOND;
+    const left = report.total && report.done > first.done && passed > 1 ? ((report.total - report.done) * passed) / (report.done - first.done) : null;
+    if (report.total) bar.value = Math.min(1, report.done / report.total);
+    words.replaceChildren(WORKS[report.description] ? t(WORKS[report.description]) : h("span", { lang: "en" }, report.description),
+      report.total ? ` ${Math.floor((100 * report.done) / report.total)} %` : ` ${Math.floor(report.done)}`, left === null ? "" : `, ${t("job.left", { seconds: Math.ceil(left) })}`);
+  };
+  const appear = setTimeout(() => {
+    place.querySelector(".waiting")?.remove();
+    place.prepend(box);
+    tell(job);
+  }, PATIENCE);
+  const unhear = job.hear(tell);
+  return {
+    box,
+    end: () => {
+      clearTimeout(appear);
+      unhear();
+    },
+  };
+}
+
+/** New content; a control that had the focus has it again, if there is one of that name. */
+function refill(place, nodes) {
+  const focused = place.contains(document.activeElement) ? document.activeElement : null;
+  const name = focused?.getAttribute("aria-label") ?? null;
+  place.replaceChildren(...nodes);
+  if (focused && !place.contains(focused) && name !== null) place.querySelector(`[aria-label="${CSS.escape(name)}"]`)?.focus({ preventScroll: true });
+}
+
+/**
+ * Wait for `promise` in `place`, busy until then, and show what build(value) returns or the error's words. A long one
+ * tells how far it is and can be stopped; what is known so far is built as it comes.
+ */
 export async function show(place, promise, build, lines = 4) {
   const turn = (place.turn = (place.turn ?? 0) + 1);
+  const current = () => place.turn === turn;
+  const nodes = (value) => [build(value)].flat().filter(Boolean);
   place.setAttribute("aria-busy", "true");
-  const slow = setTimeout(() => place.turn === turn && !place.firstChild && place.append(waiting(lines)), 60);
+  const slow = setTimeout(() => current() && !place.firstChild && place.append(waiting(lines)), 60);
+  const { job } = promise;
+  const watched = job ? watch(place, job) : null;
+  let drawn = null;
+  const unhear = job?.hear(() => {
+    if (!current() || job.part === drawn) return;
+    drawn = job.part;
+    refill(place, [watched.box, ...nodes(drawn)]);
+  });
   try {
-    const built = build(await promise);
-    if (place.turn === turn) place.replaceChildren(...[built].flat().filter(Boolean));
+    const built = nodes(await promise);
+    if (current()) refill(place, built);
   } catch (error) {
-    if (place.turn === turn) place.replaceChildren(failure(error));
-    if (!error.status && !error.missing) console.error(error);
+    const again = error.stopped ? button(t("job.again"), () => show(place, job.again(), build, lines)) : null;
+    if (current()) refill(place, [failure(error), again, ...(error.stopped && drawn ? nodes(drawn) : [])].filter(Boolean));
+    if (error.status === undefined && !error.missing) console.error(error);
   } finally {
     clearTimeout(slow);
-    if (place.turn === turn) place.removeAttribute("aria-busy");
+    watched?.end();
+    unhear?.();
+    if (current()) place.removeAttribute("aria-busy");
   }
 }

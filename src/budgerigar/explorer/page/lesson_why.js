@@ -1,7 +1,9 @@
 // A `budgie why` on a page: its command, and where a server is there a button that runs it and shows what came out.
 
-import { button, failure, h, onDemand } from "./dom.js";
-import { t } from "./i18n.js";
+import { button, failure, h, number, onDemand, said, table } from "./dom.js";
+import { t, translated } from "./i18n.js";
+import { lineChart, pen } from "./lines.js";
+import { scrolling } from "./meters.js";
 
 /** A command line to copy. */
 export function command(line) {
@@ -17,14 +19,38 @@ export function command(line) {
   return h("p", { class: "command" }, h("code", {}, line), copy, done);
 }
 
+const words = (given) => translated(given).text;
+
+function bars({ rows, top }) {
+  return h("ul", { class: "why-rows" }, ...rows.map(([name, value, figure]) => h("li", {}, h("span", {}, said(name)),
+    h("span", { class: "track", "aria-hidden": "true" }, h("span", { class: "fill", "--share": Math.min(1, Math.max(0, value / top)) })), h("span", { class: "figure" }, figure))));
+}
+
+function lines({ title, x, x_label, y_label, series, line, ...rest }) {
+  const drawn = [...series.map(([name, values]) => [name, values.data]), ...(line ? [[line[0], x.map(() => line[1])]] : [])].map(([name, values], at) => ({ name: words(name), values, ...pen(at) }));
+  const { element } = lineChart({ name: words(title), x, labels: null, xTitle: words(x_label), yTitle: words(y_label), series: drawn, logX: rest.log_x, logY: rest.log_y, low: rest.bottom ?? undefined, top: rest.top ?? undefined, hint: t("reach.hint") });
+  const twin = onDemand(t("surprise.twin"), () => scrolling(words(title), table(words(title), [words(x_label), ...drawn.map(({ name }) => name)], x.map((at, place) => [String(at), ...drawn.map(({ values }) => number(values[place], 3))]))));
+  return h("div", {}, element, twin);
+}
+
+function grid({ title, rows, columns, values, column_axis }) {
+  return h("div", {}, column_axis ? h("p", { class: "soft" }, said(column_axis)) : null,
+    scrolling(words(title), table(words(title), ["", ...columns.map(words)], rows.map((name, at) => [said(name), ...values[at].map((value) => number(value, 2))]), { hidden: true }), true));
+}
+
+const PICTURES = { bars, lines, grid };
+
+function picture(panel) {
+  return h("div", {}, h("h4", {}, said(panel.title), ...(panel.unit ? [" (", said(panel.unit), ")"] : [])), PICTURES[panel.kind](panel));
+}
+
 function result(answer) {
-  const side = ({ what, words }) => h("div", {}, h("dt", {}, what), h("dd", { class: "big" }, words));
-  const pictures = answer.bars.map(({ title, unit, rows, top }) => h("div", {}, h("h4", {}, unit ? `${title} (${unit})` : title),
-    h("ul", { class: "why-rows" }, ...rows.map(([name, value, words]) => h("li", {}, h("span", {}, name), h("span", { class: "track", "aria-hidden": "true" }, h("span", { class: "fill", "--share": Math.min(1, Math.max(0, value / top)) })), h("span", { class: "figure" }, words))))));
-  return h("div", { class: "why-result", lang: "en" }, h("p", { class: "strong" }, answer.problem),
-    h("dl", { class: "figures" }, side(answer.without), side(answer.with)), ...pictures, h("p", {}, answer.shows),
-    h("p", { class: `verdict ${answer.held ? "yes" : "no"}` }, answer.verdict),
-    onDemand(t("why.screen"), () => h("pre", { class: "scroll", tabindex: 0 }, answer.text)), h("p", { class: "soft" }, t("why.took", { seconds: Math.round(answer.seconds), seed: answer.seed })));
+  const side = (given) => h("div", {}, h("dt", {}, said(given.what)), h("dd", { class: "big" }, said(given.words)));
+  const samples = answer.samples.flatMap(([from, text]) => [h("dt", {}, said(from)), h("dd", { dir: "auto" }, text)]);
+  return h("div", { class: "why-result" }, h("p", { class: "strong" }, said(answer.problem)),
+    h("dl", { class: "figures" }, side(answer.without), side(answer.with)), ...answer.panels.map(picture), samples.length ? h("dl", { class: "why-samples" }, ...samples) : "", h("p", {}, said(answer.shows)),
+    h("p", { class: `verdict ${answer.held ? "yes" : "no"}` }, said(answer.verdict)), h("p", {}, t("why.next"), " ", said(answer.next_problem)),
+    onDemand(t("why.screen"), () => h("pre", { class: "scroll", tabindex: 0, lang: "en" }, answer.text)), h("p", { class: "soft" }, t("why.took", { seconds: Math.round(answer.seconds), seed: answer.seed })));
 }
 
 /** The experiment on a part. */

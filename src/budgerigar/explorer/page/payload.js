@@ -61,7 +61,7 @@ function decode(buffer, entry, start) {
 function fill(value, arrays) {
   if (Array.isArray(value)) return value.map((item) => fill(item, arrays));
   if (value === null || typeof value !== "object") return value;
-  if ("$array" in value) return arrays[value.$array];
+  if ("$array" in value) return arrays[value.$array]; // words that know their template ($said) stay as they are
   return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, fill(item, arrays)]));
 }
 
