@@ -2,6 +2,9 @@
 
 Results belong on stdout; this module never writes there. Bars are drawn only on a terminal, so a
 log file or a pipe stays clean; remarks (`note`) are printed everywhere unless `set_quiet(True)`.
+
+Whoever runs a job for somebody else (the page's server) listens to it instead (`listening`): nothing
+is drawn then, and the listener hears how far the job is and may end it.
 """
 
 from __future__ import annotations
@@ -9,7 +12,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 _quiet = False
 _notes = True
@@ -25,6 +30,66 @@ def set_quiet(quiet: bool) -> None:
 def is_quiet() -> bool:
     """Whether `set_quiet(True)` holds."""
     return _quiet
+
+
+# -- for somebody else -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Report:
+    """How far a job is: what it does, `done` of `total` units (None: nobody knows how many)."""
+
+    description: str
+    done: float
+    total: float | None
+    unit: str
+
+
+class Listener(Protocol):
+    """Who hears of a job. Both are called in the job's own thread; an error raised there ends it."""
+
+    def step(self, report: Report | None) -> None:
+        """One more step is done; report: of the outermost job (None: a job inside it went on)."""
+
+    def so_far(self, value: Any) -> None:
+        """What is known before all is done."""
+
+
+_listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
+_inside: ContextVar[bool] = ContextVar("inside", default=False)
+
+
+@contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """Within the block, in this thread, jobs report to `listener` and draw nothing."""
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
+
+def so_far(value: Any) -> None:
+    """Hand out a result that is not whole yet to whoever listens."""
+    listener = _listener.get()
+    if listener is not None:
+        listener.so_far(value)
+
+
+@contextmanager
+def _told(listener: Listener, description: str, total: float | None, unit: str) -> Iterator[Any]:
+    """A job that is listened to; of jobs inside jobs the outermost alone is reported."""
+    inner = _inside.get()
+    _inside.set(True)  # without its token: a generator may end in another context than it began in
+    try:
+        job = _Told(listener, None if inner else Report(description, 0, total, unit))
+        listener.step(job.report)
+        yield job
+    finally:
+        _inside.set(inner)
+
+
+# -- on a terminal ---------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -73,9 +138,34 @@ class Tracker:
             self._bar.update(self._task, description=text)
 
 
+class _Told(Tracker):
+    """A job that is listened to. report: how far it is; None: a job inside another."""
+
+    def __init__(self, listener: Listener, report: Report | None) -> None:
+        super().__init__()
+        self.listener, self.report = listener, report
+
+    def advance(self, amount: float = 1, **fields: object) -> None:
+        """As of every tracker."""
+        self.done += amount
+        if self.report is not None:
+            self.report = replace(self.report, done=self.done)
+        self.listener.step(self.report)
+
+    def describe(self, text: str) -> None:
+        """As of every tracker."""
+        if self.report is not None:
+            self.report = replace(self.report, description=text)
+
+
 @contextmanager
 def track(description: str, total: float | None = None, unit: str = "it") -> Iterator[Tracker]:
     """Show a job's progress: `with track("reading", total=n, unit="B") as job: job.advance(k)`."""
+    listener = _listener.get()
+    if listener is not None:
+        with _told(listener, description, total, unit) as job:
+            yield job
+        return
     if not shown():
         yield Tracker()
         return

@@ -15,8 +15,9 @@ import torch
 from budgerigar.api import Model, load
 from budgerigar.errors import UserError
 from budgerigar.explorer import sessions as module
+from budgerigar.explorer.jobs import BusyError
 from budgerigar.explorer.memory import held_bytes
-from budgerigar.explorer.sessions import BusyError, Kept, Sessions, canonical
+from budgerigar.explorer.sessions import Kept, Sessions, canonical
 from budgerigar.inspection.views import VIEWS, View
 
 

@@ -8,6 +8,7 @@ import pytest
 from budgerigar.inspection import role_patterns as patterns
 from budgerigar.inspection.induction import induction_score
 from budgerigar.inspection.role_scores import (
+    Eligible,
     RoleCount,
     confidence,
     entropy,
@@ -96,7 +97,7 @@ def test_no_eligible_rows_give_nan_not_zero() -> None:
     assert np.isnan(found.null)
     assert np.isnan(found.precision).all()
     empty = RoleCount(2)
-    empty.add(np.zeros((2, 0, 0)), np.zeros((0, 0), dtype=bool), np.zeros((0, 0)))
+    empty.add(np.zeros((2, 0, 0)), Eligible(np.zeros((0, 0), dtype=bool), np.zeros((0, 0))))
     assert empty.scores().rows == 0
 
 
@@ -144,7 +145,7 @@ def test_sums_over_texts_weigh_every_row_alike() -> None:
     count = RoleCount(1)
     for n in (3, 6):
         weights = uniform_weights(np.tri(n))[None]
-        count.add(weights, patterns.at_offset(n, 1), uniform_weights(np.tri(n)))
+        count.add(weights, Eligible(patterns.at_offset(n, 1), uniform_weights(np.tri(n))))
     expected = [1 / (i + 1) for n in (3, 6) for i in range(1, n)]
     assert count.scores().score[0] == pytest.approx(np.mean(expected))
 

@@ -57,11 +57,11 @@ def born(model: Any, most: int = MOST_CHECKPOINTS) -> Born:
     Raises:
         UserError: the model has no attention, or none of its checkpoints is kept.
     """
-    from budgerigar.inspection.born import roles_through_training, spread
+    from budgerigar.inspection.born import Training, spread
 
-    settings, names = _settings(model), spread(model.checkpoints, most)
-    networks = ((name, model.at_checkpoint(name).network) for name in names)
-    return roles_through_training(networks, model.tokenizer, total=len(names), **settings)
+    found, names = Training(model.tokenizer, **_settings(model)), spread(model.checkpoints, most)
+    *_, last = found.through(names, lambda name: model.at_checkpoint(name).network)
+    return last
 
 
 def switched(

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from budgerigar.errors import UserError
 from budgerigar.explorer.files import page_folder
+from budgerigar.explorer.jobs import Desk, Job
 from budgerigar.explorer.tour import Blocks, parse_tour, read_tour
 from budgerigar.inspection.views.params import View, text, whole
 from budgerigar.inspection.views.payload import pack
@@ -84,15 +84,11 @@ class Whys:
         parts = (*PARTS, *MORE)
         self._view = View(lambda: None, {"part": text(40), "seed": whole(0, 2**31 - 1, 1)})
         self._parts, self._lock = parts, threading.Lock()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="why")
-        self._kept: dict[tuple[str, int], Future[bytes]] = {}
+        self.desk = Desk("the experiments")
+        self._kept: dict[tuple[str, int], Job] = {}
 
-    def submit(self, params: Mapping[str, Any]) -> Future[bytes]:
-        """The payload to come: a WHY.
-
-        WHY: {"part", "seed", "problem", "without": SIDE, "with": SIDE, "shows", "held", "verdict",
-        "seconds", "bars": [{"title", "unit", "top", "rows": [[name, value, words]]}], "text": the
-        whole result as a terminal shows it}; SIDE: {"what", "words"}
+    def job(self, params: Mapping[str, Any]) -> Job:
+        """Whose answer is a WHY (see `why_told`); the same job for all who ask for the same one.
 
         Raises:
             UserError: no such part, a wrong parameter, or several wait already.
@@ -105,62 +101,17 @@ class Whys:
         key = (checked["part"], checked["seed"])
         with self._lock:
             kept = self._kept.get(key)
-            if kept is not None and not (kept.done() and kept.exception()):
-                return _copy(kept)
-            if sum(not each.done() for each in self._kept.values()) >= MOST_WAITING:
-                raise UserError("several experiments wait already; ask again when they are done")
-            self._kept[key] = future = self._thread.submit(_why, *key)
-        return _copy(future)
+            if kept is None or kept.stopped or (kept.answer.done() and kept.answer.exception()):
+                self._kept[key] = kept = self.desk.quick(lambda: _why(*key), MOST_WAITING)
+        return kept
 
     def close(self) -> None:
         """Start no more."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
-
-
-def _copy(kept: Future[bytes]) -> Future[bytes]:
-    """A future of its own for each who asks: one of them going away cancels nobody else's."""
-    own: Future[bytes] = Future()
-
-    def tell(done: Future[bytes]) -> None:
-        if not own.set_running_or_notify_cancel():
-            return
-        if done.cancelled():
-            own.set_exception(UserError("the server is ending"))
-        elif error := done.exception():
-            own.set_exception(error)
-        else:
-            own.set_result(done.result())
-
-    kept.add_done_callback(tell)
-    return own
+        self.desk.close()
 
 
 def _why(part: str, seed: int) -> bytes:
     from budgerigar.experiments.why import run
-    from budgerigar.experiments.why.frame import Bars, number
+    from budgerigar.explorer.why_told import why_told
 
-    result = run(part, seed, quiet=True)
-    sides = {"without": result.without, "with": result.with_part}
-    drawn = [panel for panel in result.panels if isinstance(panel, Bars)]
-    return pack(
-        {
-            "part": part,
-            "seed": seed,
-            **{name: {"what": side.what, "words": str(side)} for name, side in sides.items()},
-            "problem": result.problem,
-            "shows": result.shows,
-            "held": result.held,
-            "verdict": result.verdict,
-            "seconds": result.seconds,
-            "bars": [
-                {
-                    "title": panel.title,
-                    "unit": panel.unit,
-                    "top": panel.top or max((value for _, value in panel.rows), default=1.0) or 1.0,
-                    "rows": [[name, value, number(value)] for name, value in panel.rows],
-                }
-                for panel in drawn
-            ],
-            "text": result.text(84),
-        }
-    )
+    return pack(why_told(run(part, seed, quiet=True)))

@@ -14,6 +14,8 @@ from budgerigar import progress
 if TYPE_CHECKING:
     from budgerigar.api import Model
 
+_PATIENCE = 0.3  # seconds in which a step of what is being computed may end by itself
+
 
 def explore(
     runs: Sequence[str] = (),
@@ -26,10 +28,11 @@ def explore(
     say: Callable[[str], object] = print,
     debug: bool = False,
     tours: Sequence[str | Path] = (),
-) -> None:
+) -> bool:
     """Serve the page about `runs` (none: the demo's models) until Ctrl-C. `say` gets its address.
 
-    tours: files of own tours (`tour.parse_tour`); the page then begins with the first.
+    tours: files of own tours (`tour.parse_tour`); the page then begins with the first. Returns whether
+    all came to rest: false while a model still computes, in a thread that nobody waits for.
     """
     from budgerigar.explorer.lessons import tours as checked
     from budgerigar.explorer.server import address, bind, make_server
@@ -50,6 +53,7 @@ def explore(
             pass  # how it is meant to end
         finally:
             sessions.close()
+        return sessions.rests(_PATIENCE)
 
 
 def load_models(

@@ -1,25 +1,28 @@
 """The models that a page may ask about, and the passes over texts that are kept for the next question.
 
-Each model has one thread: its questions are answered one after the other, in the order in which they
-came, and a model is never read by two at once. What a question resolves to (a `Look`: a trace and
-what was recomputed from it) is kept under the question's canonical form, the longest unused given up
-first, within a number of bytes; a view of the same sentence then costs only what it adds.
+The questions about a model are answered in turn, never two at once (see `jobs`). What a question
+resolves to (a `Look`: a trace and what was recomputed from it) is kept under the question's canonical
+form, the longest unused given up first, within a number of bytes; a view of the same sentence then
+costs only what it adds.
 """
 
 from __future__ import annotations
 
 import json
 import threading
+import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Hashable, Mapping
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from budgerigar.errors import UserError
+from budgerigar.explorer.jobs import Desk, Job
 from budgerigar.explorer.lessons import Whys
 from budgerigar.explorer.memory import held_bytes
-from budgerigar.inspection.views import Look, ask, can, look_at
-from budgerigar.inspection.views.look import kind_of
+from budgerigar.inspection.views import Look, ask, can, look_at, takes_long
+from budgerigar.inspection.views.look import kind_of, most_tokens
+from budgerigar.said import said
 
 if TYPE_CHECKING:
     from budgerigar.api import Model
@@ -31,10 +34,6 @@ MOST_WAITING = 64
 """questions of one model that may wait; more are refused"""
 
 T = TypeVar("T")
-
-
-class BusyError(UserError):
-    """Too many questions wait already."""
 
 
 class Kept(Generic[T]):
@@ -74,29 +73,11 @@ class Kept(Generic[T]):
 
 
 class Shown:
-    """A model under the name that questions have for it, with its one thread."""
+    """A model under the name that questions have for it, with the desk where they are answered."""
 
     def __init__(self, name: str, model: Model) -> None:
         self.name, self.model, self.kind = name, model, kind_of(model.network)
-        self.thread = ThreadPoolExecutor(1, thread_name_prefix=f"look-{name}")
-        self._waiting, self._lock = 0, threading.Lock()
-
-    def submit(self, work: Callable[..., bytes], *arguments: Any) -> Future[bytes]:
-        """What `work` will return, after all that was submitted before."""
-        with self._lock:
-            if self._waiting >= MOST_WAITING:
-                raise BusyError(
-                    f"{self._waiting} questions wait for {self.name} already; ask again when they "
-                    "are answered"
-                )
-            self._waiting += 1
-        answer = self.thread.submit(work, *arguments)
-        answer.add_done_callback(self._one_less)
-        return answer
-
-    def _one_less(self, _: Future[bytes]) -> None:
-        with self._lock:
-            self._waiting -= 1
+        self.desk = Desk(name)
 
 
 class Sessions:
@@ -110,6 +91,8 @@ class Sessions:
         self.looks: Kept[Look] = Kept(kept_bytes)
         self.checkpoints: Kept[Model] = Kept(KEPT_CHECKPOINT_BYTES)
         self._shown = {name: Shown(name, model) for name, model in models.items()}
+        self._long: dict[Hashable, Job] = {}
+        self._lock = threading.RLock()
         self._whys = Whys()
 
     @property
@@ -119,7 +102,8 @@ class Sessions:
 
     def models(self) -> list[dict[str, Any]]:
         """What can be asked about: id, name (of its folder), kind, the names of the views that fit,
-        and the checkpoints that are there now, the earliest first.
+        context_length (None: no limit of its own), most_tokens of a question, and the checkpoints that
+        are there now, the earliest first.
         """
         return [
             {
@@ -127,6 +111,8 @@ class Sessions:
                 "name": shown.model.name,
                 "kind": shown.kind,
                 "views": can(shown.model),
+                "context_length": shown.model.network.context_length,
+                "most_tokens": most_tokens(shown.model.network),
                 "checkpoints": shown.model.checkpoints,
             }
             for shown in self._shown.values()
@@ -135,21 +121,46 @@ class Sessions:
     def submit(
         self, question: Mapping[str, Any], name: str, params: Mapping[str, Any]
     ) -> Future[bytes]:
-        """The payload to come of the view `name` with `params`; "why" is an experiment and no view.
+        """The payload to come of the view `name` with `params`; see `job`."""
+        job = self.job(question, name, params)
+        job.join(lambda: None)  # who waits for a future never goes away
+        return job.answer
+
+    def job(self, question: Mapping[str, Any], name: str, params: Mapping[str, Any]) -> Job:
+        """The same as a job, whose progress can be seen and which can be stopped. Who asks a long
+        thing that is on its way already gets the same job. "why" is an experiment and no view.
 
         Raises:
-            UserError: there is no such model; whatever else is wrong comes out of the future.
+            UserError: there is no such model; whatever else is wrong comes out of the answer.
             BusyError: MOST_WAITING questions wait for it.
         """
         if name == "why":
-            return self._whys.submit(params)
+            return self._whys.job(params)
         shown = self._named(question)
-        return shown.submit(self._answer, shown, question, name, params)
+
+        def work() -> bytes:
+            return self._answer(shown, question, name, params)
+
+        if not takes_long(name, params):
+            return shown.desk.quick(work, MOST_WAITING)
+        key = (canonical(question), name, canonical(params))
+        with self._lock:
+            known = self._long.get(key)
+            if known is None or known.stopped or known.answer.done():
+                self._long[key] = known = shown.desk.long(work)
+                known.answer.add_done_callback(lambda _: self._forget(key))
+        return known
+
+    def _forget(self, key: Hashable) -> None:
+        """A long job is done: what it found is kept where it is computed."""
+        with self._lock:
+            if key in self._long and self._long[key].answer.done():
+                del self._long[key]
 
     def _answer(
         self, shown: Shown, question: Mapping[str, Any], name: str, params: Mapping[str, Any]
     ) -> bytes:
-        """In the model's thread."""
+        """In a thread of the model's, in its turn."""
         key = canonical(question)
         look = self.looks.get(key) or self._look(shown, question)
         answer = ask(look, name, params)
@@ -170,7 +181,13 @@ class Sessions:
         """The model that a question names."""
         asked = question.get("model")
         if not isinstance(asked, str) or asked not in self._shown:
-            raise UserError(f"there is no model {asked!r} here; there are {', '.join(self.names)}")
+            raise UserError(
+                said(
+                    "there is no model {asked!r} here; there are {names}",
+                    asked=asked,
+                    names=", ".join(self.names),
+                )
+            )
         return self._shown[asked]
 
     def _at(self, shown: Shown, step: str) -> Model:
@@ -183,10 +200,20 @@ class Sessions:
         return model
 
     def close(self) -> None:
-        """Answer no more; what is being computed comes to its end."""
+        """Answer no more: who waits is told so, what is being computed ends at its next step."""
         self._whys.close()
         for shown in self._shown.values():
-            shown.thread.shutdown(wait=False, cancel_futures=True)
+            shown.desk.close()
+
+    def rests(self, seconds: float) -> bool:
+        """Whether, within that time, nothing is being computed any more."""
+        end = time.monotonic() + seconds
+        desks = [shown.desk for shown in self._shown.values()] + [self._whys.desk]
+        while busy := any(desk.computes for desk in desks):
+            if time.monotonic() > end:
+                break
+            time.sleep(0.01)
+        return not busy
 
 
 def canonical(question: Mapping[str, Any]) -> str:

@@ -25,6 +25,7 @@ from budgerigar.inspection import role_gold as gold
 from budgerigar.inspection.pair_traces import start_of
 from budgerigar.inspection.role_probes import N_STORIES, Probe, Reader, pairs, repeats
 from budgerigar.models.modes import without_dropout
+from budgerigar.said import said
 from budgerigar.text.stories import cloze_set
 
 N_GAPS = 60
@@ -71,11 +72,25 @@ class Behaviours:
         self.reader = reader
         self.tasks = [task for task in _tasks(reader) if task.rows]
 
-    def measure(self, network: Any = None) -> list[Ability]:
-        """Share right and nats per token of each task. network: a view of the model; None: itself."""
+    @property
+    def batches(self) -> int:
+        """Passes that one measurement takes."""
+        return sum(-(-len(task.rows) // _BATCH) for task in self.tasks)
+
+    def measure(self, network: Any = None, job: Any = None, share: float = 1.0) -> list[Ability]:
+        """Share right and nats per token of each task. network: a view of the model; None: itself.
+
+        job: progress, advanced by `share` for each of `batches`.
+        """
         found = []
         for task in self.tasks:
-            nats, right, n = _score(network or self.reader.network, task.rows)
+            sums = np.zeros(3)
+            for start in range(0, len(task.rows), _BATCH):
+                batch = task.rows[start : start + _BATCH]
+                sums += _score(network or self.reader.network, batch)
+                if job is not None:
+                    job.advance(share)
+            nats, right, n = float(sums[0]), int(sums[1]), int(sums[2])
             for unit, value in (("share", right / n), ("nats", nats / n)):
                 found.append(Ability(task.key, task.name, unit, value, n, task.on))
         return found
@@ -114,7 +129,9 @@ def _gaps(reader: Reader) -> _Task:
                 rows.append(_Row(ids, [-1] * (len(ids) - 1) + [answer]))
         if rows:
             break
-    return _Task("gap", "pet in the gap of a story", f"{len(rows)} generated stories", rows)
+    return _Task(
+        "gap", "pet in the gap of a story", said("{n} generated stories", n=len(rows)), rows
+    )
 
 
 def _telling(reader: Reader) -> _Task:
@@ -123,7 +140,7 @@ def _telling(reader: Reader) -> _Task:
     for ids in story_ids(reader):
         whole = [*opening, *ids]
         rows.append(_Row(whole[:-1], whole[1:]))
-    return _Task("loss", "next token of stories", f"{len(rows)} generated stories", rows)
+    return _Task("loss", "next token of stories", said("{n} generated stories", n=len(rows)), rows)
 
 
 def _filling(reader: Reader) -> _Task:
@@ -139,7 +156,9 @@ def _filling(reader: Reader) -> _Task:
         asked = [token if at in hidden else -1 for at, token in enumerate(ids)]
         around = [-1] * len(opening), [-1] * len(closing)
         rows.append(_Row([*opening, *read, *closing], [*around[0], *asked, *around[1]]))
-    return _Task("fill", "masked token of stories", f"{len(rows)} generated stories", rows)
+    return _Task(
+        "fill", "masked token of stories", said("{n} generated stories", n=len(rows)), rows
+    )
 
 
 def _translation(reader: Reader, probe: Probe) -> _Task:
@@ -168,20 +187,15 @@ def story_ids(reader: Reader, n: int = N_STORIES, seed: int = 1) -> list[list[in
 
 
 @torch.inference_mode()
-def _score(network: Any, rows: Sequence[_Row]) -> tuple[float, int, int]:
+def _score(network: Any, batch: Sequence[_Row]) -> tuple[float, int, int]:
     """Sum of nats, tokens right, tokens asked."""
-    nats, right, n = 0.0, 0, 0
     with without_dropout(network):
-        for start in range(0, len(rows), _BATCH):
-            batch = rows[start : start + _BATCH]
-            logits = _logits(network, batch)
-            targets = _padded([row.targets for row in batch], -1).to(logits.device)
-            asked = targets >= 0
-            wanted, told = targets[asked], logits[asked].double()
-            nats -= float(told.log_softmax(-1).gather(1, wanted[:, None]).sum())
-            right += int((told.argmax(-1) == wanted).sum())
-            n += len(wanted)
-    return nats, right, n
+        logits = _logits(network, batch)
+    targets = _padded([row.targets for row in batch], -1).to(logits.device)
+    asked = targets >= 0
+    wanted, told = targets[asked], logits[asked].double()
+    nats = -float(told.log_softmax(-1).gather(1, wanted[:, None]).sum())
+    return nats, int((told.argmax(-1) == wanted).sum()), len(wanted)
 
 
 def _logits(network: Any, batch: Sequence[_Row]) -> Tensor:

@@ -8,7 +8,7 @@ Shapes: C checkpoints, N heads of one kind of attention.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,13 +16,15 @@ import numpy as np
 
 from budgerigar.errors import UserError
 from budgerigar.inspection.behaviours import Ability, Behaviours
-from budgerigar.inspection.role_measure import measure
+from budgerigar.inspection.role_measure import Measured, Texts
 from budgerigar.inspection.role_probes import Reader, probes
 from budgerigar.inspection.role_results import HeadRoles, RoleRow
 from budgerigar.inspection.roles import results, untrained_network
 from budgerigar.progress import track
+from budgerigar.said import said
 
 _BARS = "▁▂▃▄▅▆▇█"
+_HEADS = 0.6  # of the time that a checkpoint takes; its abilities take the rest
 
 
 @dataclass(frozen=True)
@@ -161,6 +163,67 @@ def bars(shares: Iterable[float]) -> str:
     return "".join(_BARS[round(min(1.0, max(0.0, float(share))) * top)] for share in shares)
 
 
+class Training:
+    """What is known of a model's checkpoints. Each is measured once, on the same texts; so is an
+    untrained copy.
+    """
+
+    def __init__(
+        self, tokenizer: Any, *, source_tokenizer: Any = None, start_id: int | None = None
+    ) -> None:
+        self._reading = tokenizer, source_tokenizer, start_id
+        self._asked: tuple[Texts, Behaviours, Measured] | None = None
+        self._known: dict[str, tuple[HeadRoles, list[Ability]]] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._known
+
+    def work(self, names: Sequence[str]) -> int:
+        """How many networks are still to be measured for these checkpoints."""
+        left = sum(name not in self for name in names)
+        return left + (left > 0 and self._asked is None)
+
+    def measure(self, name: str, network: Any, job: Any = None) -> None:
+        """Measure a checkpoint. job: progress, advanced by 1 for each network."""
+        if self._asked is None:
+            reader = Reader(network, *self._reading)
+            texts = Texts(reader, probes(reader))
+            behaviours = Behaviours(reader)
+            untrained = texts.measure(untrained_network(network), job, 1 / max(1, len(texts)))
+            self._asked = texts, behaviours, untrained
+        texts, behaviours, before = self._asked
+        found = texts.measure(network, job, _HEADS / max(1, len(texts)))
+        able = behaviours.measure(network, job, (1 - _HEADS) / max(1, behaviours.batches))
+        self._known[name] = results(found, before, texts.probes), able
+
+    def born(self, names: Sequence[str]) -> Born:
+        """Those of `names` that are measured, the earliest first."""
+        known = [name for name in names if name in self._known]
+        if not known:
+            raise UserError(
+                said(
+                    "no checkpoint of this run is kept, so nothing is known of its training; train "
+                    "with --keep-checkpoints N"
+                )
+            )
+        pairs = [self._known[name] for name in known]
+        return Born(tuple(known), tuple(r for r, _ in pairs), tuple(able for _, able in pairs))
+
+    def through(self, names: Sequence[str], network: Callable[[str], Any]) -> Iterator[Born]:
+        """What is known after each checkpoint, at least once. network: name -> the model there.
+
+        Raises:
+            UserError: there is no checkpoint, or the model has no attention.
+        """
+        left = [name for name in names if name not in self]
+        with track("measuring checkpoints", self.work(names), unit="checkpoints") as job:
+            for name in left:
+                self.measure(name, network(name), job)
+                yield self.born(names)
+        if not left:
+            yield self.born(names)
+
+
 def roles_through_training(
     checkpoints: Iterable[tuple[str, Any]],
     tokenizer: Any,
@@ -177,22 +240,11 @@ def roles_through_training(
     Raises:
         UserError: there is no checkpoint, or the model has no attention.
     """
-    names, found, abilities = [], [], []
-    asked, before, behaviours = None, None, None
-    with track("measuring checkpoints", total, unit="checkpoints") as job:
+    found = Training(tokenizer, source_tokenizer=source_tokenizer, start_id=start_id)
+    names = []
+    networks = None if total is None else total + 1  # and the untrained copy
+    with track("measuring checkpoints", networks, unit="checkpoints") as job:
         for name, network in checkpoints:
-            reader = Reader(network, tokenizer, source_tokenizer, start_id)
-            if asked is None:
-                asked, behaviours = probes(reader), Behaviours(reader)
-                before = measure(reader, asked, untrained_network(network))
-            assert behaviours is not None
             names.append(name)
-            found.append(results(measure(reader, asked, network), before, asked))
-            abilities.append(behaviours.measure(network))
-            job.advance()
-    if not found:
-        raise UserError(
-            "no checkpoint of this run is kept, so nothing is known of its training; train with "
-            "--keep-checkpoints N"
-        )
-    return Born(tuple(names), tuple(found), tuple(abilities))
+            found.measure(name, network, job)
+    return found.born(names)

@@ -38,6 +38,44 @@ def run(
         return network.forward(**inputs, taps=taps), taps.values
 
 
+def run_together(
+    network: Any, given: Sequence[dict[str, Tensor]], record: Sequence[str] = ()
+) -> list[tuple[Tensor, dict[str, Tensor]]]:
+    """What `run` returns for each of `given`, in one pass over all of them.
+
+    Only values that have a row for each token (…,T,E) may be recorded beside those of attention.
+    Inputs that say more than tokens (1,T) and source (1,S) are run alone: they have documents.
+    """
+    if len(given) == 1 or any(inputs.keys() - {"tokens", "source"} for inputs in given):
+        return [run(network, inputs, record) for inputs in given]
+    padded: dict[str, Tensor] = {}
+    lengths: dict[str, list[int]] = {}
+    for side, name in (("tokens", "lengths"), ("source", "source_lengths")):
+        if side not in given[0]:
+            continue
+        rows = [inputs[side][0] for inputs in given]
+        lengths[side] = [len(row) for row in rows]
+        padded[side] = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+        padded[name] = torch.tensor(lengths[side], device=rows[0].device)
+    logits, values = run(network, padded, record)
+    found = []
+    for row in range(len(given)):
+        sizes = {side: many[row] for side, many in lengths.items()}
+        own = {
+            name: value[row : row + 1, ..., : sizes[_side_of(name, "source" in given[0])], :]
+            for name, value in values.items()
+        }
+        found.append((logits[row : row + 1, : sizes["tokens"]], own))
+    return found
+
+
+def _side_of(name: str, paired: bool) -> str:
+    """Whether a recorded value has a row for each token or for each token of the source."""
+    stem, part = name.rsplit(".", 1)
+    crossing = stem.endswith("cross_attention") and part.startswith(("key", "value"))
+    return "source" if paired and (name.startswith("encoder.") or crossing) else "tokens"
+
+
 def array(tensor: Tensor) -> np.ndarray:
     """A float32 array of a tensor on any device."""
     return np.asarray(tensor.detach().float().cpu().numpy())

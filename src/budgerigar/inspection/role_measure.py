@@ -16,6 +16,7 @@ from budgerigar.inspection.role_names import ROLES
 from budgerigar.inspection.role_probes import Asked, Example, Probe, Reader, parking
 from budgerigar.inspection.role_scores import (
     SINK_EPSILON,
+    Eligible,
     RoleCount,
     confidence,
     entropy,
@@ -27,6 +28,7 @@ from budgerigar.inspection.traces import Trace
 
 Array = np.ndarray
 Place = tuple[str, str]  # (of, kind)
+_TOGETHER = 16  # texts of one pass
 
 
 @dataclass
@@ -57,91 +59,123 @@ class Measured:
     habits: dict[Place, Habits] = field(default_factory=dict)
 
 
-def measure(
-    reader: Reader, probes: Sequence[Probe], network: Any = None, job: Any = None
-) -> Measured:
-    """Let `network` (None: the model) read all examples; job: progress to advance, one a text."""
-    found = Measured()
-    special = [
-        _specials(t) for t in (reader.tokenizer, reader.source_tokenizer or reader.tokenizer)
-    ]
-    for example in (example for probe in probes for example in probe.examples):
-        seen = reader.trace(example, network)
-        asked = example.ask(seen)
-        for site in seen.sites:
-            here = (site.of, site.kind)
-            found.names.setdefault(here, tuple(seen.names(*here)))
-            wanted = [one for one in asked if one.site == here]
-            if wanted or example.natural:
-                _read_site(found, seen, site, wanted, example, special)
-        if job is not None:
-            job.advance()
+class Texts:
+    """The examples of some probes, to be read by one network after the other: the model, an untrained
+    copy, the model at each checkpoint. What does not depend on the weights is worked out once.
+    """
+
+    def __init__(self, reader: Reader, probes: Sequence[Probe]) -> None:
+        self.reader, self.probes = reader, list(probes)
+        examples = [example for probe in probes for example in probe.examples]
+        # texts of like lengths are read together
+        order = sorted(
+            examples, key=lambda one: (one.source is None, len(one.source or ()), len(one.ids))
+        )
+        self.batches = [order[at : at + _TOGETHER] for at in range(0, len(order), _TOGETHER)]
+        self._questions: dict[int, list[Asked]] = {}
+        self._known: dict[tuple[int, Place, int | None], _Known] = {}
+        tokenizers = (reader.tokenizer, reader.source_tokenizer or reader.tokenizer)
+        self._special = [{int(t) for t in one.special_ids.values()} for one in tokenizers]
+
+    def __len__(self) -> int:
+        return sum(map(len, self.batches))
+
+    def measure(self, network: Any = None, job: Any = None, share: float = 1.0) -> Measured:
+        """Let `network` (None: the model) read all; job: progress, advanced by `share` a text."""
+        found = Measured()
+        for batch in self.batches:
+            for example, seen in zip(batch, self.reader.traces(batch, network), strict=True):
+                for site in seen.sites:
+                    found.names.setdefault(
+                        (site.of, site.kind), tuple(seen.names(site.of, site.kind))
+                    )
+                    self._read(found, seen, site, example)
+                if job is not None:
+                    job.advance(share)
+        return found
+
+    def _read(self, found: Measured, seen: Trace, site: Site, example: Example) -> None:
+        """Add what the heads of one kind of attention do on one text."""
+        here, habits = (site.of, site.kind), []
+        for layer, module in enumerate(site.modules):
+            known = self._what(example, seen, site, layer)
+            if not (known.asked or example.natural):
+                continue
+            weights = seen.steps(site, layer).weights[0].detach().cpu().double().numpy()  # (H,T,S)
+            pooled: dict[tuple[int, int], Array] = {}
+            for one, right in known.asked:
+                counts = found.counts.setdefault((here, one.role), [])
+                if len(counts) == layer:
+                    counts.append(RoleCount(module.n_heads))
+                counts[layer].add(_in_units(one, weights, pooled), right)
+            if example.natural:
+                seeing = known.visible
+                habits.append(
+                    (
+                        entropy(weights, seeing),
+                        confidence(weights, seeing, known.parked),
+                        sink_share(weights, seeing),
+                    )
+                )
+        if habits:
+            parts = [np.concatenate(part) for part in zip(*habits, strict=True)]
+            found.habits.setdefault(here, Habits()).add(*parts)
+
+    def _what(self, example: Example, seen: Trace, site: Site, layer: int) -> _Known:
+        """What is asked of a layer: the same for all with the same window."""
+        here = (site.of, site.kind)
+        key = (id(example), here, site.modules[layer].window)
+        if key not in self._known:
+            asked = [one for one in self._asked(example, seen) if one.site == here]
+            of_source = hasattr(seen, "source_ids") and (
+                site.of == "encoder" or site.kind == "cross"
+            )
+            keys = list(seen.source_ids) if of_source else seen.ids  # type: ignore[attr-defined]
+            parked = parking(site, self._special[of_source], keys)
+            visible = ~seen.mask(site, layer).hidden
+            self._known[key] = _Known(visible, parked, _eligible(asked, visible, parked))
+        return self._known[key]
+
+    def _asked(self, example: Example, seen: Trace) -> list[Asked]:
+        """Of all kinds of attention of a text."""
+        if id(example) not in self._questions:
+            self._questions[id(example)] = example.ask(seen)
+        return self._questions[id(example)]
+
+
+@dataclass(frozen=True)
+class _Known:
+    """Of one text and one kind of attention, whatever the weights: what is visible (T,S), where idle
+    heads park (S,), what is right for each role.
+    """
+
+    visible: Array
+    parked: Array
+    asked: list[tuple[Asked, Eligible]]
+
+
+def _eligible(
+    asked: Sequence[Asked], visible: Array, parked: Array
+) -> list[tuple[Asked, Eligible]]:
+    """Each question in its own units, tokens or words."""
+    uniform = uniform_weights(visible)
+    pooled: dict[tuple[int, int], Array] = {}
+    found = []
+    for one in asked:
+        away = parked if one.columns is None else _parked_words(one.columns, parked)
+        gold = ROLES[one.role].kind == "gold"
+        found.append((one, Eligible(one.right, _in_units(one, uniform, pooled), away, gold)))
     return found
 
 
-def _specials(tokenizer: Any) -> set[int]:
-    return {int(token) for token in tokenizer.special_ids.values()}
-
-
-def _read_site(
-    found: Measured,
-    seen: Trace,
-    site: Site,
-    asked: Sequence[Asked],
-    example: Example,
-    special: Sequence[set[int]],
-) -> None:
-    """Add what the heads of one kind of attention do on one text."""
-    here = (site.of, site.kind)
-    of_source = hasattr(seen, "source_ids") and (site.of == "encoder" or site.kind == "cross")
-    keys = list(seen.source_ids) if of_source else seen.ids  # type: ignore[attr-defined]
-    parked = parking(site, special[1] if of_source else special[0], keys)
-    habits: list[tuple[Array, Array, Array]] = []
-    for layer, module in enumerate(site.modules):
-        weights = seen.steps(site, layer).weights[0].detach().cpu().double().numpy()  # (H,T,S)
-        visible = ~seen.mask(site, layer).hidden
-        uniform = uniform_weights(visible)
-        pooled = _Pooled(weights, uniform, parked)
-        for one in asked:
-            counts = found.counts.setdefault((here, one.role), [])
-            if len(counts) == layer:
-                elsewhere = ROLES[one.role].kind == "gold"
-                counts.append(RoleCount(module.n_heads, elsewhere))
-            looked, alike, away = pooled.units(one)
-            counts[layer].add(looked, one.right, alike, away)
-        if example.natural:
-            habits.append(
-                (
-                    entropy(weights, visible),
-                    confidence(weights, visible, parked),
-                    sink_share(weights, visible),
-                )
-            )
-    if habits:
-        parts = [np.concatenate(part) for part in zip(*habits, strict=True)]
-        found.habits.setdefault(here, Habits()).add(*parts)
-
-
-class _Pooled:
-    """The weights of one layer on one text, between tokens and, once for all roles, between words."""
-
-    def __init__(self, weights: Array, uniform: Array, parked: Array) -> None:
-        self.tokens = weights, uniform, parked
-        self._words: dict[tuple[int, int], tuple[Array, Array, Array]] = {}
-
-    def units(self, one: Asked) -> tuple[Array, Array, Array]:
-        """weights (H,Q,K), uniform (Q,K), parking (K,) in the units that `one` is asked in."""
-        if one.rows is None or one.columns is None:
-            return self.tokens
-        key = id(one.rows), id(one.columns)
-        if key not in self._words:
-            weights, uniform, parked = self.tokens
-            self._words[key] = (
-                pool(weights, one.rows, one.columns),
-                pool(uniform, one.rows, one.columns),
-                _parked_words(one.columns, parked),
-            )
-        return self._words[key]
+def _in_units(one: Asked, weights: Array, pooled: dict[tuple[int, int], Array]) -> Array:
+    """Weights (…,T,S) in the units of a question; pooled: words of one text, once for all roles."""
+    if one.rows is None or one.columns is None:
+        return weights
+    key = id(one.rows), id(one.columns)
+    if key not in pooled:
+        pooled[key] = pool(weights, one.rows, one.columns)
+    return pooled[key]
 
 
 def _parked_words(words: Words, parked: Array) -> Array:

@@ -12,18 +12,22 @@ Where a tokenizer cannot write a text, the probe says so instead of measuring so
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from budgerigar.inspection import role_gold as gold
 from budgerigar.inspection import role_patterns as patterns
 from budgerigar.inspection.alignment_errors import GoldPair, gold_of
 from budgerigar.inspection.alignments import Words, words_of
+from budgerigar.inspection.pair_traces import pair_inputs, start_of
+from budgerigar.inspection.passes import pass_inputs, run_together
 from budgerigar.inspection.sites import Site
 from budgerigar.inspection.traces import Trace, trace
+from budgerigar.said import said
 
 Array = np.ndarray
 
@@ -98,20 +102,25 @@ class Reader:
         """Tokens of a text, start and end included."""
         return min(self.network.context_length or LONGEST, LONGEST)
 
-    def trace(self, example: Example, network: Any = None) -> Trace:
-        """One pass over an example, by the model or by another network of its shape."""
+    def traces(self, examples: Sequence[Example], network: Any = None) -> Iterator[Trace]:
+        """One pass over several examples, by the model or by another network of its shape."""
         network = network or self.network
+        given = [self._inputs(example) for example in examples]
+        tokenizers = {"source_tokenizer": self.source_tokenizer or self.tokenizer}
+        for example, ran in zip(examples, run_together(network, given), strict=True):
+            source = {} if example.source is None else {"source": example.source, **tokenizers}
+            start = None if source else self.start_id
+            yield trace(network, self.tokenizer, example.ids, start, **source, record=(), ran=ran)
+
+    def _inputs(self, example: Example) -> dict[str, Tensor]:
+        """What one pass over an example is given, as `trace` gives it."""
         if example.source is None:
-            return trace(network, self.tokenizer, example.ids, self.start_id, record=())
-        reader = self.source_tokenizer or self.tokenizer
-        return trace(
-            network,
-            self.tokenizer,
-            example.ids,
-            source=example.source,
-            source_tokenizer=reader,
-            record=(),
-        )
+            start, ids = self.start_id, example.ids
+            opening = [] if start is None or ids[:1] == [start] else [start]
+            return pass_inputs(self.network, [*opening, *ids], start)
+        closing = (self.source_tokenizer or self.tokenizer).end_id
+        read = [start_of(self.network, self.tokenizer), *example.ids]
+        return pair_inputs(self.network, [*example.source, closing], read)
 
 
 def probes(reader: Reader) -> list[Probe]:
@@ -139,9 +148,14 @@ def repeats(reader: Reader, n: int = N_RANDOM, seed: int = 0) -> Probe:
     # all tokens of a half differ where there are enough of them
     most = min(room // 2, _LONGEST_REPEAT, max(fewest_known, _FEW_TOKENS))
     fewest = max(3, most // 3)
-    on = f"{n} sequences of {fewest} to {most} random tokens, each given twice"
+    on = said(
+        "{n} sequences of {fewest} to {most} random tokens, each given twice",
+        n=n,
+        fewest=fewest,
+        most=most,
+    )
     if most < fewest or fewest_known < 2:
-        reason = f"{reader.longest} positions are too few to repeat anything"
+        reason = said("{n} positions are too few to repeat anything", n=reader.longest)
         return Probe(on, roles, sites, reason=reason)
     rng = np.random.default_rng(seed)
     lengths = [round(length) for length in np.linspace(fewest, most, n)]
@@ -209,19 +223,22 @@ def stories(reader: Reader, of: str, n: int = N_STORIES) -> Probe:
     roles = _GOLD if reader.paired else (*_PLACES, *_GOLD)
     tokenizer = _tokenizer_of(reader, of)
     unknown = ""
-    for language, name in (("en", "English"), ("zh", "Chinese")):
+    for language, name in (("en", said("English")), ("zh", said("Chinese"))):
         texts = gold.story_texts(n, language, causal=of == "decoder")
         held = [text for text in texts if gold.holds(tokenizer, text.text)]
         if len(held) >= _FEWEST:
-            on = f"{len(held)} generated {name} stories"
+            on = said("{n} generated {language} stories", n=len(held), language=name)
             return _probe_of(reader, of, held, on, roles)
         if not unknown:
             words = gold.unknown_words(tokenizer, [text.text for text in texts])
             unknown = ", ".join(f"“{word}”" for word in words)
-    reason = "the tokenizer does not hold the words of the generated stories, English or Chinese"
-    reason += f" ({unknown} …)" if unknown else ""
+    reason = said(
+        "the tokenizer does not hold the words of the generated stories, English or Chinese"
+    )
+    if unknown:
+        reason = said("{reason} ({examples} …)", reason=reason, examples=unknown)
     if reader.paired:
-        return Probe("generated stories", roles, ((of, "self"),), reason=reason)
+        return Probe(said("generated stories"), roles, ((of, "self"),), reason=reason)
     return _places_on_random(reader, of, reason)
 
 
@@ -231,7 +248,7 @@ def _places_on_random(reader: Reader, of: str, reason: str) -> Probe:
     n = max(2, reader.longest - 2)
     ids = [[int(t) for t in rng.choice(pool, size=n)] for _ in range(N_RANDOM)]
     examples = [Example(one, _ask_places, None, natural=True) for one in ids]
-    on = f"{N_RANDOM} sequences of random tokens"
+    on = said("{n} sequences of random tokens", n=N_RANDOM)
     return Probe(on, (*_PLACES, *_GOLD), ((of, "self"),), examples, reason)
 
 
@@ -240,14 +257,16 @@ def code(reader: Reader, of: str, n: int = N_CODE) -> Probe:
     texts = gold.code_texts(n)
     tokenizer = _tokenizer_of(reader, of)
     held = [text for text in texts if gold.holds(tokenizer, text.text)]
-    on, roles = f"{len(held)} pieces of {gold.python_name()}", ("code_bracket",)
+    on = said("{n} pieces of {library}", n=len(held), library=gold.python_name())
+    roles = ("code_bracket",)
     if len(held) >= _FEWEST:
         return _probe_of(reader, of, held, on, roles)
-    reason = "Python's standard library is not here as source files"
+    reason = said("Python's standard library is not here as source files")
     if texts:
         words = gold.unknown_words(tokenizer, [text.text for text in texts])
         unknown = ", ".join(f"“{word}”" for word in words)
-        reason = f"the tokenizer does not hold Python code ({unknown} …)"
+        reason = said("the tokenizer does not hold Python code")
+        reason = said("{reason} ({examples} …)", reason=reason, examples=unknown)
     return Probe(on, roles, ((of, "self"),), reason=reason)
 
 
@@ -316,7 +335,7 @@ def pairs(reader: Reader, n: int = N_PAIRS) -> Probe:
     source = reader.source_tokenizer or reader.tokenizer
     given = sentence_pairs(n, split="test")
     unknown = ""
-    for reverse, name in ((False, "Chinese-English"), (True, "English-Chinese")):
+    for reverse, name in ((False, said("Chinese-English")), (True, said("English-Chinese"))):
         golds = [gold_of(pair, reverse) for pair in given]
         held = [
             one
@@ -324,15 +343,16 @@ def pairs(reader: Reader, n: int = N_PAIRS) -> Probe:
             if gold.holds(source, one.source) and gold.holds(reader.tokenizer, one.target)
         ]
         if len(held) >= _FEWEST:
-            on = f"{len(held)} generated {name} sentence pairs"
+            on = said("{n} generated {languages} sentence pairs", n=len(held), languages=name)
             return Probe(on, roles, sites, [_pair_example(reader, one) for one in held])
         if not unknown:
             words = gold.unknown_words(source, [one.source for one in golds])
             unknown = ", ".join(f"“{word}”" for word in words)
-    reason = "the tokenizers do not hold the words of the generated Chinese-English pairs"
+    reason = said("the tokenizers do not hold the words of the generated Chinese-English pairs")
     examples = _random_pairs(reader)
-    on = f"{len(examples)} sources and targets of random tokens"
-    return Probe(on, roles, sites, examples, f"{reason} ({unknown} …)")
+    on = said("{n} sources and targets of random tokens", n=len(examples))
+    reason = said("{reason} ({examples} …)", reason=reason, examples=unknown)
+    return Probe(on, roles, sites, examples, reason)
 
 
 def _random_pairs(reader: Reader) -> list[Example]:

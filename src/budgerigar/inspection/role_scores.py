@@ -65,51 +65,62 @@ class RoleScores:
     offset_at: int | None
 
 
-class RoleCount:
-    """Sums over texts of one role and the H heads of one layer; see the head of this file.
+class Eligible:
+    """What is right on one text and for which rows, apart from any head: of many heads, layers and
+    models that read the same text it is worked out once.
 
-    elsewhere: measure that too, which costs more than all the rest.
+    rows (n,): the eligible ones; wanted (n,K) bool: what is right there; distances: how many rows find
+    something right at each; away (K,) bool: where idle heads park.
     """
 
-    def __init__(self, n_heads: int, elsewhere: bool = True) -> None:
-        self.elsewhere = elsewhere
+    def __init__(
+        self, right: Array, uniform: Array, parking: Array | None = None, elsewhere: bool = True
+    ) -> None:
+        """right (Q,K) bool, uniform (Q,K), parking (K,) bool: where idle heads park (the first token,
+        `<end>`), which claims nothing. elsewhere: what other rows give to the same columns matters too.
+        """
+        self.rows = np.flatnonzero(eligible_rows(right, uniform))
+        self.wanted, alike = right[self.rows], uniform[self.rows]
+        self.null = float((alike * self.wanted).sum())
+        self.away = np.zeros(right.shape[-1], dtype=bool) if parking is None else parking
+        row, column = np.nonzero(self.wanted & (alike > 0))
+        back = np.unique(np.stack([row, self.rows[row] - column]), axis=1)[1]
+        self.distances = Counter(back.tolist())  # each row counts once for a distance
+        self.columns: Array | None = None
+        if elsewhere and len(self.rows):
+            self.columns = self.wanted.astype(np.float64).T  # (K,n)
+            # rows that see a row's right columns, none of which is right for them (Q,n)
+            clear = right.astype(np.float64) @ self.columns == 0
+            self.others = (uniform @ self.columns > 1e-12) & clear
+
+
+class RoleCount:
+    """Sums over texts of one role and the H heads of one layer; see the head of this file."""
+
+    def __init__(self, n_heads: int) -> None:
         self.rows, self.null, self._pairs = 0, 0.0, 0
         self.total, self.away = np.zeros(n_heads), np.zeros(n_heads)
         self.hits = np.zeros(n_heads, dtype=np.int64)
         self.claims = np.zeros(n_heads, dtype=np.int64)
         self.distances: Counter[int] = Counter()
 
-    def add(
-        self, weights: Array, right: Array, uniform: Array, parking: Array | None = None
-    ) -> None:
-        """weights (H,Q,K), right (Q,K) bool, uniform (Q,K); parking (K,) bool: where idle heads park
-        (the first token, `<end>`), which claims nothing.
-        """
-        rows = np.flatnonzero(eligible_rows(right, uniform))
-        if not len(rows):
+    def add(self, weights: Array, asked: Eligible) -> None:
+        """weights (H,Q,K) of the heads on one text, and what is right there."""
+        if not len(asked.rows):
             return
-        looked, wanted = np.asarray(weights, dtype=np.float64)[:, rows], right[rows]
-        self.rows += len(rows)
-        self.total += np.where(wanted, looked, 0.0).sum(-1).sum(-1)
-        self.null += float((uniform[rows] * wanted).sum())
-        hit = np.where(wanted, looked, -1.0).max(-1) > np.where(wanted, -1.0, looked).max(-1)
+        values = np.asarray(weights, dtype=np.float64)
+        looked, wanted = values[:, asked.rows], asked.wanted
+        self.rows += len(asked.rows)
+        self.null += asked.null
+        self.distances.update(asked.distances)
+        right, wrong = np.where(wanted, looked, -1.0), np.where(wanted, -1.0, looked)
+        self.total += np.where(wanted, looked, 0.0).sum((-1, -2))
+        hit = right.max(-1) > wrong.max(-1)
         self.hits += hit.sum(-1)
-        away = np.zeros(right.shape[-1], dtype=bool) if parking is None else parking
-        self.claims += (hit | ~away[looked.argmax(-1)]).sum(-1)
-        for row, columns in zip(rows, wanted, strict=True):
-            seen = columns & (uniform[row] > 0)
-            self.distances.update({int(row - column) for column in np.flatnonzero(seen)})
-        if self.elsewhere:
-            self._look_elsewhere(weights, right, uniform, rows)
-
-    def _look_elsewhere(self, weights: Array, right: Array, uniform: Array, rows: Array) -> None:
-        """Other rows that see a row's right columns, none of which is right for them."""
-        wanted = right[rows].astype(np.float64).T  # (K,n)
-        others = (uniform @ wanted > 1e-12) & (right.astype(np.float64) @ wanted == 0)  # (Q,n)
-        self._pairs += int(others.sum())
-        self.away += np.where(others, np.asarray(weights, dtype=np.float64) @ wanted, 0.0).sum(
-            (-1, -2)
-        )
+        self.claims += (hit | ~asked.away[looked.argmax(-1)]).sum(-1)
+        if asked.columns is not None:
+            self._pairs += int(asked.others.sum())
+            self.away += np.where(asked.others, values @ asked.columns, 0.0).sum((-1, -2))
 
     def scores(self) -> RoleScores:
         """The means of what was added."""
@@ -136,7 +147,7 @@ def role_scores(
 ) -> RoleScores:
     """One text: weights (H,Q,K), right and visible (Q,K) bool -> the role's scores."""
     count = RoleCount(np.asarray(weights).shape[0])
-    count.add(weights, right, uniform_weights(visible), parking)
+    count.add(weights, Eligible(right, uniform_weights(visible), parking))
     return count.scores()
 
 

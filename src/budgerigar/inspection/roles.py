@@ -19,12 +19,13 @@ from typing import Any
 import numpy as np
 
 from budgerigar.inspection.places import places
-from budgerigar.inspection.role_measure import Measured, Place, measure
+from budgerigar.inspection.role_measure import Measured, Place, Texts
 from budgerigar.inspection.role_names import BY_SITE, ROLES
 from budgerigar.inspection.role_probes import Probe, Reader, probes
 from budgerigar.inspection.role_results import HeadRoles, RoleRow, SiteRoles
 from budgerigar.inspection.role_scores import RoleScores
 from budgerigar.progress import track
+from budgerigar.said import said
 
 __all__ = ["HeadRoles", "RoleRow", "SiteRoles", "head_roles", "untrained_network"]
 
@@ -48,13 +49,12 @@ def head_roles(
     """
     reader = Reader(network, tokenizer, source_tokenizer, start_id)
     _need_attention(network)
-    asked = list(probes(reader)) if texts is None else list(texts)
+    asked = Texts(reader, probes(reader) if texts is None else texts)
     fresh = untrained_network(network) if untrained else None
-    n = sum(len(probe.examples) for probe in asked)
-    with track("measuring head roles", n * (1 + untrained), unit="texts") as job:
-        found = measure(reader, asked, job=job)
-        before = None if fresh is None else measure(reader, asked, fresh, job)
-    return results(found, before, asked)
+    with track("measuring head roles", len(asked) * (1 + untrained), unit="texts") as job:
+        found = asked.measure(job=job)
+        before = None if fresh is None else asked.measure(fresh, job)
+    return results(found, before, asked.probes)
 
 
 def untrained_network(network: Any, seed: int = 0) -> Any:
@@ -111,11 +111,13 @@ def _row(
     if counts is None:
         reason = next((probe.reason for probe in fitting if probe.reason), None)
         on = next((probe.on for probe in fitting), "")
-        return RoleRow(ROLES[key], on, reason=reason or "no text for it fits this model")
+        return RoleRow(ROLES[key], on, reason=reason or said("no text for it fits this model"))
     scores = [count.scores() for count in counts]
     if not any(one.rows for one in scores):
         return RoleRow(
-            ROLES[key], on, reason=f"nothing in {on} that this model can see is eligible"
+            ROLES[key],
+            on,
+            reason=said("nothing in {texts} that this model can see is eligible", texts=on),
         )
     old = None if before is None else [c.scores() for c in before.counts[place, key]]
     heads = [len(one.score) for one in scores]

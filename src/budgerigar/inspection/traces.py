@@ -29,6 +29,7 @@ from budgerigar.inspection.places import choose
 from budgerigar.inspection.sites import Site, sites_of
 from budgerigar.layers.attention import AttentionSteps
 from budgerigar.models.base import check_ids
+from budgerigar.said import said
 
 if TYPE_CHECKING:
     from budgerigar.inspection.gates import LayerGates
@@ -294,7 +295,7 @@ class Trace:
         """In a notebook: the text and every head over it."""
         from budgerigar.inspection.export import frame, look_of, page_of
 
-        return frame(page_of(look_of(self), steps=False))
+        return frame(page_of(look_of(self), steps=False, packed=True))
 
 
 def trace(
@@ -307,6 +308,7 @@ def trace(
     source_tokenizer: Any = None,
     record: Sequence[str] = ("*",),
     name: str = "",
+    ran: tuple[Tensor, dict[str, Tensor]] | None = None,
 ) -> Trace:
     """Run `network` once over a text and keep what happened.
 
@@ -314,7 +316,8 @@ def trace(
     begin with it already are left alone. Where it stands again inside given ids, a new document
     starts, as in training. record: patterns of further values to keep beside those that attention
     needs. name: the model's, for titles. source: what an encoder-decoder reads, the text being its
-    translation; see `pair_traces.trace_pair`.
+    translation; see `pair_traces.trace_pair`. ran: what `passes.run` gave, where the pass was run
+    already, beside others.
     """
     if source is not None:
         from budgerigar.inspection.pair_traces import trace_pair
@@ -328,6 +331,7 @@ def trace(
             source_tokenizer=reader,
             record=record,
             name=name,
+            ran=ran,
         )
     ids, added = _ids(tokenizer, text_or_ids, start_id)
     check_ids(ids, network.vocab_size)
@@ -335,11 +339,15 @@ def trace(
     limit = getattr(network, "context_length", None)
     if limit is not None and len(ids) > limit:
         raise UserError(
-            f"the text has {len(ids)} tokens, this model sees at most {limit} at once; "
-            "look at a shorter piece of it"
+            said(
+                "the text has {n} tokens, this model sees at most {most} at once; look at a shorter "
+                "piece of it",
+                n=len(ids),
+                most=limit,
+            )
         )
     inputs = pass_inputs(network, ids, start_id)
-    logits, values = run(network, inputs, record)
+    logits, values = ran or run(network, inputs, record)
     sites = sites_of(network, inputs, values, spelling)
     found = Trace(network, ids, spelling, logits[0], values, sites, name, added, inputs)
     found.tokenizer = tokenizer
@@ -358,7 +366,7 @@ def _ids(
     if added and start_id is not None:
         ids = [start_id, *ids]
     if not ids:
-        raise UserError("there is no text to look at: give at least one character")
+        raise UserError(said("there is no text to look at: give at least one character"))
     return ids, added
 
 

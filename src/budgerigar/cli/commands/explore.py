@@ -7,6 +7,8 @@ lesson is on it: why each part of a Transformer is there, in eight pages. Ctrl-C
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 
 from budgerigar.cli.flags import whole_number
 from budgerigar.errors import UserError
@@ -67,7 +69,7 @@ def run(options: argparse.Namespace) -> None:
         raise UserError("--text is for --site DIR; on the page itself any text can be typed")
     from budgerigar.explorer.opening import explore
 
-    explore(
+    rests = explore(
         options.runs,
         device=options.device or "auto",
         threads=options.threads,
@@ -78,6 +80,16 @@ def run(options: argparse.Namespace) -> None:
         debug=options.debug,
         tours=options.tour,
     )
+    if not rests:
+        _end_now()
+
+
+def _end_now() -> None:
+    """End the process while a model computes: leaving in order would wait for it, or end in a crash."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+    os._exit(0)
 
 
 def _write(options: argparse.Namespace) -> None:

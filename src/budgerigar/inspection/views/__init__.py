@@ -13,7 +13,7 @@ from typing import Any
 from budgerigar.errors import UserError
 from budgerigar.inspection.position_views import FARTHEST
 from budgerigar.inspection.views.ancestors import back_off, gates, reach, unit
-from budgerigar.inspection.views.cards import about
+from budgerigar.inspection.views.cards import about, count
 from budgerigar.inspection.views.fits import (
     attends,
     backs_off,
@@ -29,6 +29,7 @@ from budgerigar.inspection.views.heads import grid, head, row
 from budgerigar.inspection.views.lenses import TOKEN, attribution, block, lens
 from budgerigar.inspection.views.linking import alignment, links
 from budgerigar.inspection.views.look import Look, look_at
+from budgerigar.inspection.views.masking import mask_out
 from budgerigar.inspection.views.params import (
     SITE,
     View,
@@ -37,6 +38,7 @@ from budgerigar.inspection.views.params import (
     one_of,
     place,
     text,
+    texts,
     whole,
 )
 from budgerigar.inspection.views.payload import Stored, pack, unpack
@@ -45,7 +47,6 @@ from budgerigar.inspection.views.reading import read
 from budgerigar.inspection.views.roles_views import (
     born,
     compare,
-    mask_out,
     off,
     question,
     roles,
@@ -53,10 +54,16 @@ from budgerigar.inspection.views.roles_views import (
 from budgerigar.inspection.views.stepping import steps
 from budgerigar.inspection.views.writing import generate
 
+
+def _always(params: Mapping[str, Any]) -> bool:
+    return True
+
+
 _HEAD = {"layer": whole(), "head": whole(), **SITE}
 
 VIEWS: dict[str, View] = {
     "about": View(about),
+    "count": View(count, {"texts": texts(32)}),
     "read": View(read, {"top": whole(1, 50, 10)}),
     "links": View(
         links, {"query": place(), "key": place(), **SITE, "untrained": flag(True)}, attends
@@ -85,11 +92,15 @@ VIEWS: dict[str, View] = {
             "seed": whole(0, 2**31 - 1, 0),
         },
         writes,
+        _always,
     ),
     "gates": View(gates, {"layer": whole(0, None, 0)}, has_gates),
     "unit": View(unit, {"layer": whole(), "unit": whole()}, has_gates),
     "reach": View(
-        reach, {"distance": whole(1, None, None), "positions": whole(1, 256, 32)}, has_reach
+        reach,
+        {"distance": whole(1, None, None), "positions": whole(1, 256, 32)},
+        has_reach,
+        _always,
     ),
     "back_off": View(back_off, {"top": whole(1, 50, 5)}, backs_off),
     "lens": View(lens, {"top": whole(1, 50, 5)}, reads_out),
@@ -131,9 +142,14 @@ VIEWS: dict[str, View] = {
         },
         has_stream,
     ),
-    "roles": View(roles, {}, attends),
-    "born": View(born, {"most": whole(2, 40, 16)}, attends),
-    "off": View(off, {"top": whole(1, 50, 8), "measure": flag(False)}, attends),
+    "roles": View(roles, {}, attends, _always),
+    "born": View(born, {"most": whole(2, 40, 16)}, attends, _always),
+    "off": View(
+        off,
+        {"top": whole(1, 50, 8), "measure": flag(False)},
+        attends,
+        lambda params: bool(params.get("measure")),
+    ),
     "compare": View(
         compare,
         {
@@ -144,7 +160,7 @@ VIEWS: dict[str, View] = {
         },
         attends,
     ),
-    "mask_out": View(mask_out, {"top": whole(1, 50, 5)}, fills),
+    "mask_out": View(mask_out, {"top": whole(1, 50, 5)}, fills, _always),
 }
 """name -> view. Each theme's module has its functions; a new view is one line here."""
 
@@ -157,6 +173,7 @@ __all__ = [
     "can",
     "look_at",
     "pack",
+    "takes_long",
     "unpack",
     "value_of",
 ]
@@ -184,3 +201,9 @@ def value_of(look: Look, name: str, params: Mapping[str, Any] | None = None) -> 
 def can(model: Any) -> list[str]:
     """Names of the views that fit a model."""
     return [name for name, view in VIEWS.items() if not view.refusal(model.network)]
+
+
+def takes_long(name: str, params: Any) -> bool:
+    """Whether an ask may take seconds even of a small model, so that nothing should wait for it."""
+    view = VIEWS.get(name)
+    return view is not None and isinstance(params, Mapping) and view.long(params)

@@ -81,14 +81,17 @@ def text(longest: int = 1000, default: Any = _NEEDED) -> Param:
 
 
 def place(default: Any = _NEEDED) -> Param:
-    """A position, or a word of the text ("it", "it#2"); `Spelling.find` looks it up."""
+    """A position, those of a word's tokens, or a word ("it", "it#2"): see `Spelling.find`."""
 
-    def check(value: Any) -> int | str | None:
+    def check(value: Any) -> int | str | list[int] | None:
+        if isinstance(value, list):
+            whole_ones = all(isinstance(v, int) and not isinstance(v, bool) for v in value)
+            return value if whole_ones and 0 < len(value) <= 1000 else None
         if isinstance(value, bool) or not isinstance(value, int | str):
             return None
         return value if isinstance(value, int) or 0 < len(value) <= 1000 else None
 
-    return Param(check, "a position or a word of the text", default)
+    return Param(check, "a position, a list of positions, or a word of the text", default)
 
 
 def texts(longest: int = 100, default: Any = _NEEDED) -> Param:
@@ -112,16 +115,22 @@ def _fits(network: Any) -> str:
     return ""
 
 
+def _is_quick(params: Mapping[str, Any]) -> bool:
+    return False
+
+
 @dataclass(frozen=True)
 class View:
     """A view: `run(look, **params)` -> JSON-able value with arrays.
 
-    refusal: network -> why the view does not fit it, in words; "" where it does.
+    refusal: network -> why the view does not fit it, in words; "" where it does. long: params ->
+    whether it may take seconds even of a small model; it then tells how far it is (`progress`).
     """
 
     run: Callable[..., Any]
     params: Mapping[str, Param] = field(default_factory=dict)
     refusal: Callable[[Any], str] = _fits
+    long: Callable[[Mapping[str, Any]], bool] = _is_quick
 
     def checked(self, name: str, given: Any) -> dict[str, Any]:
         """Every parameter's value. `UserError` for unknown, missing and wrong ones."""

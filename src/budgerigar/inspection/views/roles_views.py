@@ -15,9 +15,8 @@ import torch
 
 from budgerigar.errors import UserError
 from budgerigar.inspection.behaviours import Ability
-from budgerigar.inspection.born import Born, roles_through_training, spread
+from budgerigar.inspection.born import Born, Training, spread
 from budgerigar.inspection.differences import Units, compare_heads
-from budgerigar.inspection.masked_out import mask_each
 from budgerigar.inspection.names import parse_head
 from budgerigar.inspection.pair_traces import PairTrace
 from budgerigar.inspection.role_results import HeadRoles, RoleRow, SiteRoles
@@ -27,12 +26,13 @@ from budgerigar.inspection.traces import Trace
 from budgerigar.inspection.views.look import Look, look_at
 from budgerigar.inspection.views.params import Param
 from budgerigar.inspection.views.payload import Stored
-from budgerigar.inspection.views.reading import predicts_words
 from budgerigar.inspection.views.sides import Names, title_of, which
+from budgerigar.progress import so_far
 
 MOST_CELLS = 1 << 20
 """of difference maps that are sent together; beyond it only the head asked for, or the most moved"""
 _measured: WeakKeyDictionary[Any, tuple[int, HeadRoles]] = WeakKeyDictionary()
+_trainings: WeakKeyDictionary[Any, tuple[int, Training]] = WeakKeyDictionary()
 
 
 def question() -> Param:
@@ -138,6 +138,9 @@ def _shares(values: np.ndarray) -> Stored:
 def born(look: Look, most: int = 16) -> dict[str, Any]:
     """The same at up to `most` of the run's checkpoints, evenly spread, the first and last among them.
 
+    Each checkpoint is measured once. What is known after each is handed out (`progress.so_far`) in the
+    same form, births being those at the last of its checkpoints.
+
     {"checkpoints": [C names], "all": [names of all that are kept],
      "sites": [{"of", "kind", "title", "heads": [N names],
        "roles": [{"role", "name", "on", "share": float (from which score on it is found),
@@ -148,11 +151,20 @@ def born(look: Look, most: int = 16) -> dict[str, Any]:
     """
     names = list(getattr(look.original, "checkpoints", []))
     chosen = spread(names, most)
-    networks = ((name, look.original.at_checkpoint(name).network) for name in chosen)
-    total = len(chosen)
-    found = roles_through_training(networks, look.tokenizer, total=total, **_settings(look))
+    network, told = look.original.network, None
+    version = _version(network)
+    kept = _trainings.get(network)
+    if kept is None or kept[0] != version:
+        kept = _trainings[network] = version, Training(look.tokenizer, **_settings(look))
+    for found in kept[1].through(chosen, lambda name: look.original.at_checkpoint(name).network):
+        told = _through(found, names)
+        so_far(told)
+    return told or {}
+
+
+def _through(found: Born, names: list[str]) -> dict[str, Any]:
     return {
-        "checkpoints": chosen,
+        "checkpoints": list(found.names),
         "all": names,
         "sites": [_grown(found, site) for site in found[-1]],
         "births": [vars(birth) for birth in found.births()],
@@ -352,38 +364,4 @@ def _compared(one: Any, site: Any) -> dict[str, Any]:
         "moved": one.moved,
         "largest": [row, column],
         "difference": float(one.map[row, column]),
-    }
-
-
-# -- an encoder's text, token by token -------------------------------------------------------------
-
-
-def mask_out(look: Look, top: int = 5) -> dict[str, Any]:
-    """Every token hidden in turn (those that the question masks stay hidden): what would stand there?
-
-    n tokens that are no special ones, k = `top`:
-    {"positions": i4 (n), "nats": f4 (n) (of the token that stands there, hidden by itself),
-     "rank": i4 (n), "top_ids": i4 (n,k), "top_p": f4 (n,k), "total": nats, "words": {str(id): label},
-     "full_scale": nats at the end of the colours}
-    """
-    from budgerigar.inspection.surprise import FULL_SCALE
-
-    if not predicts_words(look.config):
-        raise UserError("this encoder has no output layer over its words, so it fills nothing in")
-    whole = Look(look.model, {k: v for k, v in look.question.items() if k != "mask"})
-    ids = whole.trace.ids
-    special = set(look.tokenizer.special_ids.values())
-    places = [at for at, token in enumerate(ids) if token not in special]
-    found = mask_each(look.network, look.tokenizer, ids, places, top, also=look.masked)
-    names = Names(look.tokenizer)
-    names.add(found.top_ids.astype(np.int64))
-    return {
-        "positions": found.positions.astype(np.int32),
-        "nats": Stored(found.nats, "f4"),
-        "rank": found.rank.astype(np.int32),
-        "top_ids": found.top_ids.astype(np.int32),
-        "top_p": Stored(found.top_p, "f4"),
-        "total": float(found.nats.sum()),
-        "words": names.words,
-        "full_scale": FULL_SCALE,
     }

@@ -1,0 +1,48 @@
+"""An encoder's text with tokens hidden: what would stand there, and who looked.
+
+Shapes: n positions, k words.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from budgerigar.errors import UserError
+from budgerigar.inspection.masked_out import mask_each
+from budgerigar.inspection.views.look import Look
+from budgerigar.inspection.views.payload import Stored
+from budgerigar.inspection.views.reading import predicts_words
+from budgerigar.inspection.views.sides import Names
+
+
+def mask_out(look: Look, top: int = 5) -> dict[str, Any]:
+    """Every token hidden in turn (those that the question masks stay hidden): what would stand there?
+
+    n tokens that are no special ones, k = `top`:
+    {"positions": i4 (n), "nats": f4 (n) (of the token that stands there, hidden by itself),
+     "rank": i4 (n), "top_ids": i4 (n,k), "top_p": f4 (n,k), "total": nats, "words": {str(id): label},
+     "full_scale": nats at the end of the colours}
+    """
+    from budgerigar.inspection.surprise import FULL_SCALE
+
+    if not predicts_words(look.config):
+        raise UserError("this encoder has no output layer over its words, so it fills nothing in")
+    whole = Look(look.model, {k: v for k, v in look.question.items() if k != "mask"})
+    ids = whole.trace.ids
+    special = set(look.tokenizer.special_ids.values())
+    places = [at for at, token in enumerate(ids) if token not in special]
+    found = mask_each(look.network, look.tokenizer, ids, places, top, also=look.masked)
+    names = Names(look.tokenizer)
+    names.add(found.top_ids.astype(np.int64))
+    return {
+        "positions": found.positions.astype(np.int32),
+        "nats": Stored(found.nats, "f4"),
+        "rank": found.rank.astype(np.int32),
+        "top_ids": found.top_ids.astype(np.int32),
+        "top_p": Stored(found.top_p, "f4"),
+        "total": float(found.nats.sum()),
+        "words": names.words,
+        "full_scale": FULL_SCALE,
+    }
