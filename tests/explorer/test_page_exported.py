@@ -21,13 +21,9 @@ from pages import Visit, opened_browser, visit, watched
 from served import serving
 
 from budgerigar.explorer.sessions import Sessions
-from budgerigar.inspection.export import (
-    SitePage,
-    _page,
-    page_of,
-    write_site,
-)
+from budgerigar.inspection.export import _page, page_of
 from budgerigar.inspection.records import record
+from budgerigar.inspection.site_folder import SitePage, write_site
 from budgerigar.inspection.views import Look
 
 HOSTILE = "the cat </script><b>sat</b> on the mat"
@@ -280,6 +276,15 @@ def test_a_later_token_cannot_be_looked_at(modules: Visit) -> None:
         derived(modules, look, [("links", asked)])
 
 
+def test_positions_begin_anew_with_each_document(modules: Visit) -> None:
+    model = viewed.decoder(positions="rotary")
+    end, words = model.tokenizer.end_id, model.tokenizer.encode(" he was young .")
+    look = viewed.look_at(model, {"ids": [end, *words, end, *words]})
+    place = {"layer": 1, "head": 2, "of": "decoder", "kind": "self"}
+    assert look.trace.inputs["positions"][0, -1] == len(words)
+    check(modules, look, [("steps", {**place, "query": len(look.trace.ids) - 1})])
+
+
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
 def test_units_of_a_recurrent_model(modules: Visit, cell: str) -> None:
     look = viewed.look("recurrent", cell=cell)
@@ -303,7 +308,7 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 def test_a_site_below_a_path_of_any_server(browser: Any, tmp_path: Path) -> None:
     first, second = viewed.look("decoder"), viewed.look("encoder-decoder")
     first.question["model"], second.question["model"] = "gpt", "zh-en"
-    write_site(tmp_path / "web" / "deep" / "site", [SitePage("both", "Both", [first, second])])
+    write_site(tmp_path / "web" / "deep" / "site", [SitePage("both", "Both", [first, second], besides=False)])
     handler = partial(Quiet, directory=str(tmp_path / "web"))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

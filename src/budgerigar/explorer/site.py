@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -12,9 +13,9 @@ from budgerigar import progress
 from budgerigar.errors import UserError
 from budgerigar.explorer.lessons import LANGUAGES, lesson, sentences, tours
 from budgerigar.explorer.opening import load_models
-from budgerigar.inspection.export import SitePage, write_site
+from budgerigar.inspection.site_folder import SitePage, checked_folder, write_site
 from budgerigar.inspection.views import Look, look_at
-from budgerigar.inspection.views.look import kind_of
+from budgerigar.inspection.views.look import kind_of, most_tokens
 
 if TYPE_CHECKING:
     from budgerigar.api import Model
@@ -39,15 +40,14 @@ def site(
     device: str = "auto",
     threads: int | str | None = None,
 ) -> Path:
-    """Write the page about `runs` (none: the demo's models) and `texts` into a new folder.
+    """Write the page about `runs` (none: the demo's models) and `texts` into a folder.
 
-    The lesson is on it, and the reader's `own_tours`.
+    The lesson is on it, and the reader's `own_tours`. An older site in the folder is replaced.
 
     Raises:
-        UserError: the folder exists, a model is not there, or a text does not fit it.
+        UserError: the folder holds something else, a model is not there, or a text does not fit it.
     """
-    if Path(folder).exists():  # before minutes are spent on it
-        raise UserError(f"{folder} exists already; choose another folder or remove it")
+    checked_folder(folder)  # before minutes are spent on it
     told = tours(own_tours)
     looks = looks_at(load_models(runs, device, threads), texts, told)
     files = {"tours.json": json.dumps({"tours": told}, ensure_ascii=False), **_doors()}
@@ -92,7 +92,8 @@ def looks_at(
 
     told: tours (none given: the lesson).
 
-    Of the tours' sentences, those that a model cannot read (too long for it) are left out and named.
+    A model that cannot read one of their stories reads a shorter one, as on the page; where none is
+    short enough, that is noted.
     """
     found = []
     with progress.track("reading", total=len(models), unit="models") as job:
@@ -116,5 +117,27 @@ def _questions(
 ) -> Iterator[dict[str, Any]]:
     pair, kind = model.translates, kind_of(model.network)
     usual = SENTENCES["pair" if pair else "encoder" if kind == "encoder" else "text"]
-    for text in texts or dict.fromkeys([*usual, *sentences(told, kind)]):
+    asked = texts or [_fitting(model, text) for text in (*usual, *sentences(told, kind))]
+    for text in dict.fromkeys(asked):
         yield {"source": text, "target": None} if pair else {"text": text}
+
+
+def _fitting(model: Model, story: str) -> str:
+    """The story, or the longest shorter one of which the model can read all, and one token more."""
+    room = most_tokens(model.network)
+    told = stories(story)
+    return next((one for one in told if len(model.encode(one)) < room), story)
+
+
+_SENTENCE = re.compile(r"[^.!?。！？]+[.!?。！？]*\s*|[.!?。！？]+\s*")
+
+
+def stories(story: str) -> list[str]:
+    """The story, then shorter ones, as the page's lesson makes them (`lesson_scene.js`): sentences are
+    left out from the last but one backwards; its first and its last stay.
+    """
+    parts, found = _SENTENCE.findall(story), [story]
+    while len(parts) > 2:
+        del parts[-2]
+        found.append("".join(parts))
+    return found

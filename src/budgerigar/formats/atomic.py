@@ -99,7 +99,12 @@ def folder_aside(target: Path, doing: str | None = None) -> Iterator[Path]:
             fsync_folder(aside)
             if target.exists():
                 os.rename(target, old)
-            os.rename(aside, target)
+            try:
+                os.rename(aside, target)
+            except OSError:
+                if old.exists():  # it is not lost with the new one
+                    os.rename(old, target)
+                raise
             fsync_folder(target.parent)
         finally:
             shutil.rmtree(aside, ignore_errors=True)

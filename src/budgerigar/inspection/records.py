@@ -34,7 +34,7 @@ from budgerigar.errors import UserError
 from budgerigar.inspection.heads import Head
 from budgerigar.inspection.pair_traces import PairTrace
 from budgerigar.inspection.sites import Site
-from budgerigar.inspection.views import VIEWS, Look, Stored, can, look_at, pack, value_of
+from budgerigar.inspection.views import VIEWS, Look, Stored, can, pack, value_of
 from budgerigar.inspection.views.linking import why_no_copy
 from budgerigar.inspection.views.payload import Kind
 from budgerigar.progress import track
@@ -137,34 +137,6 @@ def record(
         if full or found.n_bytes + cost <= limit:
             group()
     return found
-
-
-def without_its_source(look: Look) -> list[Recorded]:
-    """What an encoder-decoder's page asks besides, to tell what the source is worth: its own
-    translation with and without it, and this one with and without it.
-    """
-    trace = look.trace
-    plain = not {"blank", "off", "prefix", "checkpoint"} & look.question.keys()
-    if not (isinstance(trace, PairTrace) and plain and hasattr(look.model, "without_source")):
-        return []
-    end = look.end_ids[:1] == trace.targets[-1:]
-    written = trace.targets[:-1] if end else trace.targets
-    asked: list[dict[str, Any]] = [
-        {"target": target, **blank} for target in (None, written) for blank in ({}, {"blank": True})
-    ]
-    own = {**look.question, "model": model_id(look)}
-    found = []
-    for question in ({**own, **more} for more in asked):
-        if _said(question) != _said(own):
-            beside, kept = look_at(look.model, question), Recorded(question)
-            for name in ("about", "read"):
-                kept.keep(name, {}, value_of(beside, name))
-            found.append(kept)
-    return found
-
-
-def _said(question: Params) -> dict[str, Any]:
-    return {name: part for name, part in question.items() if part is not None}
 
 
 def _others(look: Look) -> Iterator[tuple[str, Params]]:

@@ -93,7 +93,9 @@ function recordedChoice(app, onask) {
   const names = questions.map(({ model, text, source, checkpoint, off, blank }) =>
     [model, checkpoint, ...(off ?? []), blank ? t("edit.blank") : null, text ?? source ?? ""].filter(Boolean).join(" · "));
   const select = h("select", { id: "ask-recorded", onchange: () => onask(questions[select.value]) }, ...names.map((name, at) => h("option", { value: at }, name)));
-  select.value = questions.findIndex((each) => canonical(each) === canonical(app.question));
+  const { off, how, of, kind, mask, blank, checkpoint, ...plain } = app.question; // what is changed of a question is none to choose
+  const at = questions.findIndex((each) => canonical(each) === canonical(app.question));
+  select.value = at < 0 ? questions.findIndex((each) => canonical(each) === canonical(plain)) : at;
   return h("div", { class: "field recorded" }, h("label", { for: "ask-recorded" }, t("ask.choose")), select);
 }
 

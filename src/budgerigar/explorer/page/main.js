@@ -7,6 +7,7 @@ import { createPath } from "./path.js";
 import { aboutLine, menu, questionForm, sentenceBar, switches } from "./frame.js";
 import { helpDialog } from "./help.js";
 import { preferredLanguage, t, useLanguage } from "./i18n.js";
+import { hostTheme, onHostTheme } from "./host.js";
 import { listenForKeys } from "./keys.js";
 import { recordedSource } from "./recorded.js";
 import { canonical, liveSource } from "./source.js";
@@ -88,6 +89,10 @@ class Page {
     this.path.listen((hash) => app.state.set(fromHash(hash)));
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.drawView());
     addEventListener("beforeprint", () => document.documentElement.classList.toggle("was-dark", cssParts("--paper")[0] < 128));
+    onHostTheme(() => {
+      this.paper();
+      this.drawView();
+    });
   }
 
   /** The kind of attention that the address names. */
@@ -245,7 +250,8 @@ class Page {
   }
 
   paper() {
-    const { theme } = this.app.state.get();
+    const { theme: chosen } = this.app.state.get();
+    const theme = chosen === "auto" ? hostTheme() ?? "auto" : chosen;
     if (theme === "auto") document.documentElement.removeAttribute("data-theme");
     else document.documentElement.dataset.theme = theme;
   }

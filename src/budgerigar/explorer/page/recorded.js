@@ -69,6 +69,12 @@ class Look {
     return needs !== null && needs.every(([each, given]) => this.key(each, given) in this.records);
   }
 
+  /** The parameters with which a view was recorded, once the records are loaded; those that are as by default are left out. */
+  asked(name) {
+    const keys = Object.keys(this.records ?? {}).filter((key) => key.startsWith(`[${JSON.stringify(name)},`));
+    return keys.map((key) => JSON.parse(key)[1]);
+  }
+
   async ask(name, params) {
     await this.load();
     if (!this.has(name, params)) throw new AskError("", 404, true);
@@ -91,13 +97,15 @@ class Look {
 export function recordedSource(recorded) {
   const looks = recorded.looks.map((look) => new Look(look, recorded.defaults));
   const named = (question) => canonical(telling({}, question)); // null says nothing
-  const find = (question) => looks.find((look) => named(look.question) === named(question));
+  const byName = new Map(looks.map((look) => [named(look.question), look]));
+  const find = (question) => byName.get(named(question));
   return {
     live: false,
     question: looks[0].question,
     questions: looks.filter(({ beside }) => !beside).map((look) => look.question),
     models: async () => recorded.models,
     has: (question, name, params = {}) => find(question)?.has(name, params) ?? false,
+    asked: (question, name) => find(question)?.asked(name) ?? [],
     async ask(question, name, params = {}) {
       const look = find(question);
       if (!look) throw new AskError("", 404, true);

@@ -3,7 +3,7 @@
 import { lineChart, pen } from "./lines.js";
 import { headBar, mapControls, mapOptions } from "./controls.js";
 import { announce } from "./a11y.js";
-import { button, choice, failure, h, headName, number, onDemand, panel, show, slider, table } from "./dom.js";
+import { button, choice, failure, h, headName, number, onDemand, panel, said, show, slider, table } from "./dom.js";
 import { HeatMap } from "./heatmap.js";
 import { scrolling } from "./meters.js";
 import { abilityName, roleName } from "./role_names.js";
@@ -105,7 +105,7 @@ function births(answer) {
 }
 
 function abilityCharts(answer, steps) {
-  return answer.curves.filter(({ unit }) => unit === "share").map((curve) => ({ ...curve, name: abilityName(curve) })).map(({ name, values, on }) => h("div", {}, h("h3", {}, name), h("p", { class: "soft" }, on),
+  return answer.curves.filter(({ unit }) => unit === "share").map((curve) => ({ ...curve, name: abilityName(curve) })).map(({ name, values, on }) => h("div", {}, h("h3", {}, name), h("p", { class: "soft" }, said(on)),
     lineChart({ name, x: steps, xTitle: t("born.steps"), yTitle: t("born.right"), low: 0, top: 1, high: 190, series: [{ name, values: Array.from(values.data), ...pen(0) }] }).element,
     onDemand(t("map.twin"), () => scrolling(name, table(name, [t("born.steps"), t("born.right")], steps.map((step, at) => [String(step), number(values.data[at], 3)]))))));
 }
@@ -127,7 +127,8 @@ function grown(app, answer, moments) {
     if (!role) return place.replaceChildren(h("p", { class: "note" }, t("born.none")));
     const chart = roleChart(site, role, steps);
     const near = (at) => steps.reduce((found, step, i) => (Math.abs(step - stepOf(moments.names[at])) < Math.abs(steps[found] - stepOf(moments.names[at])) ? i : found), 0);
-    chart.onpick = (at) => app.set("moment", Math.max(0, moments.names.indexOf(answer.checkpoints[at])));
+    const moment = (step) => moments.names.reduce((found, name, i) => (Math.abs(stepOf(name) - step) < Math.abs(stepOf(moments.names[found]) - step) ? i : found), 0);
+    chart.onpick = (at) => app.set("moment", moment(steps[at]));
     chart.mark(near(moments.at));
     moments.onmove = (at) => chart.mark(near(at));
     return place.replaceChildren(chart.element, scoresTwin(site, role, steps));
@@ -158,6 +159,7 @@ export const bornView = {
     const start = button(t("born.measure", { count: Math.min(MOST, names.length) }), run, { class: "primary" });
     start.disabled = !app.can("born", { most: MOST });
     root.append(moments.element(), panel(t("born.roles"), t("born.roles.lead"), start, start.disabled ? h("span", { class: "soft" }, t("needs.live")) : null, place));
+    if (!app.source.live && !start.disabled) run(); // it lies there
     await moments.load();
     return (changed) => moments.update(changed);
   },

@@ -6,6 +6,7 @@ import { HeatMap } from "./heatmap.js";
 import { TIRED, WIDE, equalWords, joined, linkTable } from "./pair.js";
 import { axes, chosen, siteOf, siteParams } from "./sites.js";
 import { t } from "./i18n.js";
+import { canonical } from "./source.js";
 
 const MOST = 24; // heads in the list
 
@@ -15,10 +16,30 @@ function nameOf([first, second]) {
 
 /** The second question as it is asked for: complete, or null. */
 function otherOf(app) {
-  const given = app.setting("other", null);
+  const asked = app.setting("other", null);
+  const given = app.source.live || recordedOthers(app).some((each) => canonical(each) === canonical(asked)) ? asked : null;
   const pair = app.about.pair;
   if (given && (pair ? given.source !== undefined : given.text !== undefined) && app.models.some(({ id }) => id === given.model)) return given;
-  return app.question.text === TIRED ? { model: app.question.model, text: WIDE } : null;
+  if (app.question.text === TIRED) return { model: app.question.model, text: WIDE };
+  return recordedOthers(app)[0] ?? null;
+}
+
+/** Of a file: the second questions that were recorded for this one and this kind of attention. */
+function recordedOthers(app) {
+  const { of, kind } = siteOf(app);
+  const asked = app.source.asked(app.question, "compare") ?? [];
+  return asked.filter((given) => given.of === of && given.kind === kind).map(({ other }) => other);
+}
+
+/** Of a file: choose among those. */
+function recordedForm(app) {
+  const kept = recordedOthers(app);
+  const note = h("p", { class: "note" }, t("compare.others"), " ", t("needs.live"));
+  if (!kept.length) return note;
+  const now = JSON.stringify(otherOf(app));
+  const select = h("select", { id: "other-kept", onchange: () => app.set("other", kept[select.value]) }, ...kept.map(({ model, text, source }, at) => h("option", { value: at }, `${model} · ${text ?? source}`)));
+  select.value = kept.findIndex((each) => JSON.stringify(each) === now);
+  return h("div", { class: "ask-other" }, h("div", { class: "field" }, h("label", { for: "other-kept" }, t("compare.kept")), select), note);
 }
 
 function form(app) {
@@ -37,7 +58,6 @@ function form(app) {
   const ask = () => app.set("other", app.about.pair ? { model: select.value, source: value("source"), target: value("target").trim() ? value("target") : null } : { model: select.value, text: value("text") });
   const example = app.about.pair ? null : button(t("compare.example"), () => app.state.set({ question: { model: app.question.model, text: TIRED }, settings: { ...app.state.get().settings, other: { model: app.question.model, text: WIDE } } }));
   const body = h("div", { class: "ask-other" }, h("div", { class: "field model" }, h("label", { for: "other-model" }, t("compare.model")), select), ...fields, button(t("compare.ask"), ask, { class: "primary" }), example);
-  if (!app.source.live) for (const part of body.querySelectorAll("select, textarea, button")) part.disabled = true;
   return body;
 }
 
@@ -167,7 +187,7 @@ export const compareView = {
   fits: (about) => about.views.includes("compare"),
   async draw(root, app) {
     const place = h("div", { class: "reserve stacked" });
-    root.append(panel(t("compare.title"), t("compare.lead"), form(app)), panel(t("compare.result"), t("compare.result.lead"), place));
+    root.append(panel(t("compare.title"), t("compare.lead"), app.source.live ? form(app) : recordedForm(app)), panel(t("compare.result"), t("compare.result.lead"), place));
     let view = null;
     let asked = "";
     const draw = async () => {

@@ -23,7 +23,9 @@ function toggle(app, at) {
   const { mask = [] } = app.question;
   const now = mask.includes(at) ? mask.filter((each) => each !== at) : [...mask, at].sort((a, b) => a - b);
   returning = at;
-  app.look(now.length ? { ...app.question, mask: now } : whole(app.question));
+  const there = !now.length || app.can("mask_out", { top: TOP }, { ...app.question, mask: now });
+  const shown = there ? now : [at]; // a file has each token hidden by itself
+  app.look(shown.length ? { ...app.question, mask: shown } : whole(app.question));
 }
 
 /** nats per token from what was hidden in turn; NaN where nothing is asked (special tokens). */

@@ -1,6 +1,6 @@
 // Switch heads off and see what becomes of the next token, the loss, the translation; and what each head alone does.
 
-import { button, choice, h, headName, number, panel, percent, show, table, word } from "./dom.js";
+import { button, choice, failure, h, headName, number, panel, percent, said, show, table, word } from "./dom.js";
 import { meter, scrolling } from "./meters.js";
 import { abilityName } from "./role_names.js";
 import { siteOf } from "./sites.js";
@@ -30,9 +30,20 @@ function howOf(app) {
   return app.question.off?.length ? app.question.how ?? "zero" : app.setting("off.how", "mean");
 }
 
-function ask(app, site, off, how) {
+/** The question with these heads off. */
+function asking(app, site, off, how) {
   const base = without(app.question);
-  app.look(off.length ? { ...base, off, how, of: site.of, kind: site.kind } : base);
+  return off.length ? { ...base, off, how, of: site.of, kind: site.kind } : base;
+}
+
+function recorded(app, site, off, how) {
+  return app.can("off", { top: TOP, measure: false }, asking(app, site, off, how));
+}
+
+/** A file has each head off by itself: where it lacks several together, it shows the last one pressed alone. */
+function ask(app, site, off, how, pressed = off.at(-1)) {
+  const there = !off.length || recorded(app, site, off, how);
+  app.look(asking(app, site, there ? off : [pressed], how));
 }
 
 /** Name of one head, or of a whole layer where the question says so. */
@@ -50,13 +61,13 @@ function board(app, site, effects) {
   const toggle = (name) => {
     const now = spread(off, site);
     returning = name;
-    ask(app, site, now.includes(name) ? now.filter((each) => each !== name) : [...now, name].sort(), howOf(app));
+    ask(app, site, now.includes(name) ? now.filter((each) => each !== name) : [...now, name].sort(), howOf(app), name);
   };
   const one = (layer, head) => {
     const name = headName(layer, head);
     const effect = effects.get(name);
     const words = effect ? `${name}, ${t("off.effect", { value: number(effect.size, 3) })}` : name;
-    return h("button", { type: "button", class: "switch", "data-name": name, "aria-pressed": String(isOff(off, layer, head)), "aria-label": t("off.switch", { head: words }), onclick: () => toggle(name) },
+    return h("button", { type: "button", class: "switch", "data-name": name, "aria-pressed": String(isOff(off, layer, head)), "aria-label": t("off.switch", { head: words }), disabled: !isOff(off, layer, head) && !recorded(app, site, [name], howOf(app)), onclick: () => toggle(name) },
       name, effect ? h("span", { class: "track", "aria-hidden": "true" }, h("span", { class: "fill", "--share": effect.size / top })) : null, effect ? h("span", { class: "soft" }, number(effect.size, 3)) : null);
   };
   return h("div", { class: "switchboard", role: "group", "aria-label": t("off.board") }, ...Array.from({ length: site.layers }, (_, layer) =>
@@ -92,7 +103,7 @@ function result(answer) {
 function abilities(answer) {
   const words = { share: (value) => percent(value), nats: (value) => t("token.nats", { nats: number(value, 3) }) };
   return scrolling(t("off.abilities"), table(t("off.abilities.caption"), [t("off.ability"), t("off.before"), t("off.after"), t("off.texts")],
-    answer.abilities.map(({ unit, before, after, on, ...which }) => [abilityName(which), words[unit](before), words[unit](after), h("span", { class: "soft" }, on)]), { numbersFrom: 1 }), true);
+    answer.abilities.map(({ unit, before, after, on, ...which }) => [abilityName(which), words[unit](before), words[unit](after), h("span", { class: "soft" }, said(on))]), { numbersFrom: 1 }), true);
 }
 
 function resultPanel(app) {
@@ -151,16 +162,15 @@ function everyPanel(app, site, effects, redraw) {
     for (const [at, name] of all.entries()) {
       if (!place.isConnected) return;
       status.textContent = t("off.trying", { at: at + 1, all: all.length });
-      const question = { ...without(app.question), off: [name], how, of: site.of, kind: site.kind };
-      effects.set(name, effectOf(await app.ask("off", { top: TOP, measure: false }, question)));
+      effects.set(name, effectOf(await app.ask("off", { top: TOP, measure: false }, asking(app, site, [name], how))));
     }
     status.textContent = "";
     start.disabled = false;
     redraw();
     place.replaceChildren(effectTable(app, site, effects));
   };
-  const start = button(t("off.try", { count: all.length }), () => run().catch((error) => (status.textContent = error.message)));
-  start.disabled = !app.can("off", { top: TOP, measure: false }, { ...without(app.question), off: [all[0]], how, of: site.of, kind: site.kind });
+  const start = button(t("off.try", { count: all.length }), () => run().catch((error) => status.replaceChildren(failure(error))));
+  start.disabled = !recorded(app, site, [all[0]], how);
   return panel(t("off.every"), t("off.every.lead"), h("div", { class: "controls" }, start, status), place);
 }
 
@@ -182,7 +192,8 @@ export const offView = {
     });
     const off = app.question.off ?? [];
     const whole = off.length ? button(t("off.all.on"), () => ask(app, site, [], "mean")) : null;
-    root.append(panel(t("off.title"), t("off.lead"), how, place, h("div", { class: "controls" }, whole, h("p", { class: "soft" }, t(ways.length > 1 ? "off.ways" : "off.zero.only")))));
+    const few = app.source.live ? null : h("p", { class: "note" }, t(recorded(app, site, [headName(0, 0)], howOf(app)) ? "off.kept" : "off.not.kept"), " ", t("needs.live"));
+    root.append(panel(t("off.title"), t("off.lead"), how, place, few, h("div", { class: "controls" }, whole, h("p", { class: "soft" }, t(ways.length > 1 ? "off.ways" : "off.zero.only")))));
     root.append(off.length ? resultPanel(app) : panel(t("off.none.title"), null, h("p", { class: "note" }, t("off.none"))));
     if (app.about.kind !== "encoder") root.append(everyPanel(app, site, effects, () => place.replaceChildren(board(app, site, effects))));
     if (returning) place.querySelector(`[data-name="${returning}"]`)?.focus({ preventScroll: true });

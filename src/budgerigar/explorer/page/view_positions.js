@@ -62,7 +62,9 @@ class Positions {
     this.bar.refresh();
     if (app.about.pair && site.of === "encoder") return void this.slid.replaceChildren(h("p", { class: "note" }, t("slide.decoder")));
     const { query } = chosen(app);
-    const params = this.params({ show: "slide", query: query ?? spelling(app, site.queries).labels.length - 1, by: this.by });
+    const last = spelling(app, site.queries).labels.length - 1;
+    const asked = this.params({ show: "slide", query: query ?? last, by: this.by });
+    const params = app.can("positions", asked) ? asked : { ...asked, query: last }; // a file has it of the last query
     const key = JSON.stringify(params);
     if (key === this.slideShown) return null;
     this.slideShown = key;

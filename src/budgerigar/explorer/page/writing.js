@@ -98,18 +98,33 @@ function player(answer) {
   return [element, h("p", { class: "soft" }, t(answer.finish === "end" ? "writing.ended" : "writing.stopped", { count: answer.tokens.length }))];
 }
 
+/** Of a file: the settings that were recorded, to choose from; null where none were. */
+function recordedSettings(app, options) {
+  const kept = app.source.asked(app.question, "generate").map((given) => ({ ...options, ...given }));
+  if (!kept.length) return null;
+  const words = ({ temperature, seed }) => t(temperature ? "writing.setting" : "writing.greedy", { temperature: number(temperature, 2), seed });
+  const choose = (at) => Object.assign(options, kept[at]);
+  const select = h("select", { id: "writing-kept", onchange: () => choose(Number(select.value)) }, ...kept.map((each, at) => h("option", { value: at }, words(each))));
+  choose(0);
+  return h("div", { class: "field" }, h("label", { for: "writing-kept" }, t("writing.kept")), select);
+}
+
+function freeSettings(options) {
+  const seed = h("input", { type: "number", min: 0, max: 99999, value: 0, id: "seed", oninput: () => (options.seed = Math.max(0, Math.round(Number(seed.value) || 0))) });
+  return [slider(t("writing.count"), { min: 1, max: 60, step: 1, value: options.count }, (count) => (options.count = count)),
+    slider(t("next.temperature"), { min: 0, max: 2, step: 0.05, value: options.temperature, show: (value) => number(value, 2) }, (temperature) => (options.temperature = temperature)),
+    h("label", { class: "slider", for: "seed" }, h("span", {}, t("writing.seed")), seed)];
+}
+
 /** The panel with its own settings and the button that asks. */
 export function writingPanel(app) {
   const options = { count: COUNT, temperature: 0.8, top_k: null, top_p: null, seed: 0 };
   const place = h("div", { class: "writing", "aria-live": "off" });
   const given = app.reading.spellings.predicted && !app.reading.prefix ? "" : app.reading.text;
   const go = () => show(place, app.ask("generate", { ...options }).then((answer) => ({ ...answer, given })), player, 6);
-  const possible = app.can("generate", options);
-  const seed = h("input", { type: "number", min: 0, max: 99999, value: 0, id: "seed", oninput: () => (options.seed = Math.max(0, Math.round(Number(seed.value) || 0))) });
-  const controls = h("div", { class: "sliders" },
-    slider(t("writing.count"), { min: 1, max: 60, step: 1, value: options.count }, (count) => (options.count = count)),
-    slider(t("next.temperature"), { min: 0, max: 2, step: 0.05, value: options.temperature, show: (value) => number(value, 2) }, (temperature) => (options.temperature = temperature)),
-    h("label", { class: "slider", for: "seed" }, h("span", {}, t("writing.seed")), seed),
-    button(t("writing.go"), go, { class: "primary", disabled: !possible }));
-  return panel(t("writing.title"), t("writing.lead"), controls, possible ? null : h("p", { class: "note" }, t("needs.live")), place);
+  const kept = app.source.live ? null : recordedSettings(app, options);
+  const settings = kept ? [kept] : freeSettings(options);
+  const controls = h("div", { class: "sliders" }, ...settings, button(t("writing.go"), go, { class: "primary", disabled: !app.can("generate", options) }));
+  const note = app.source.live ? null : h("p", { class: "note" }, kept ? `${t("writing.others")} ` : "", t("needs.live"));
+  return panel(t("writing.title"), t("writing.lead"), controls, note, place);
 }
