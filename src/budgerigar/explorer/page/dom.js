@@ -201,12 +201,15 @@ function watch(place, job) {
   };
 }
 
-/** New content; a control that had the focus has it again, if there is one of that name. */
+/** New content; a control that had the focus has it again if there is one of that name, else the whole has it. */
 function refill(place, nodes) {
   const focused = place.contains(document.activeElement) ? document.activeElement : null;
   const name = focused?.getAttribute("aria-label") ?? null;
   place.replaceChildren(...nodes);
-  if (focused && !place.contains(focused) && name !== null) place.querySelector(`[aria-label="${CSS.escape(name)}"]`)?.focus({ preventScroll: true });
+  if (!focused || place.contains(focused)) return;
+  const again = name === null ? null : place.querySelector(`[aria-label="${CSS.escape(name)}"]`);
+  if (!again) place.tabIndex = -1; // what was pressed is gone: on to what came of it
+  (again ?? place).focus({ preventScroll: true });
 }
 
 /**
