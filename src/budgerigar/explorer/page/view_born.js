@@ -151,8 +151,9 @@ export const bornView = {
       return () => {};
     }
     const moments = new Moments(app, names);
-    const place = h("div", { class: "stacked" });
+    const place = h("div", { class: "stacked", tabindex: -1 });
     const run = () => {
+      if (document.activeElement === start) place.focus({ preventScroll: true });
       start.hidden = true;
       show(place, app.ask("born", { most: MOST }), (answer) => grown(app, answer, moments), 14);
     };
