@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+import torch
 from toy import STORY, chinese, english, network, single_bytes, translator, words
 
 from budgerigar.errors import UserError
@@ -102,3 +105,31 @@ def test_cross_attention_and_what_does_not_fit() -> None:
         compare_heads(*pairs)
     with pytest.raises(UserError, match="no head L9"):
         found.head("L9.H0")
+
+
+@pytest.mark.parametrize("dials", [{"sink_logit": True}, {"sink_logit": True, "n_kv_heads": 2}])
+def test_a_sink_takes_its_share_in_both(dials: dict[str, Any]) -> None:
+    """A row of a model with a sink sums to less than 1: the same text has moved by nothing."""
+    tokenizer = words()
+    model = network(tokenizer.vocab_size, **dials)
+    with torch.no_grad():
+        for parameter, value in ((p, 1.5) for n, p in model.named_parameters() if "sink" in n):
+            parameter.fill_(value)
+    pair = [trace(model, tokenizer, text) for text in (TIRED, WIDE)]
+    assert pair[0].attention("L0.H0").weights.sum(1).min() < 0.9
+    assert all(one.moved < 1e-6 for one in compare_heads(pair[0], pair[0]))
+    both = [one.attention("L1.H2").weights.astype(np.float64) for one in pair]
+    sinks = [1 - weights.sum(1, keepdims=True) for weights in both]
+    whole = [np.concatenate(parts, axis=1) for parts in zip(both, sinks, strict=True)]
+    expected = 0.5 * np.abs(whole[1] - whole[0]).sum(1).mean()
+    assert compare_heads(*pair).head("L1.H2").moved == pytest.approx(expected, abs=1e-6)
+
+
+def test_no_word_is_no_word_in_both() -> None:
+    """A start token is part of no word: what rests on it has not moved between equal texts."""
+    tokenizer = words()
+    model = network(tokenizer.vocab_size)
+    seen = trace(model, tokenizer, TIRED, tokenizer.end_id)
+    found = compare_heads(seen, seen, units="words")
+    assert found.units == "words"
+    assert all(one.moved < 1e-6 for one in found)

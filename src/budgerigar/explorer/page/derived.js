@@ -66,18 +66,28 @@ function mostWithin(value) {
   return Math.max(0, ...Object.values(value).map(mostWithin));
 }
 
+const largest = ({ data }) => data.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
+
 /** Weight times value, key by key. */
 function weighted(weights, v) {
   const wide = v.shape[1];
-  return plain(v.data.map((value, at) => value * weights.data[Math.floor(at / wide)]), v.shape, v.within + weights.within);
+  return plain(v.data.map((value, at) => value * weights.data[Math.floor(at / wide)]), v.shape, v.within + weights.within * largest(v));
 }
 
-/** Rows of a matrix times a vector. */
-function times(matrix, vector) {
-  const [rows, columns] = matrix.shape;
+/** Rows of a matrix times a vector, and how far a sum of their stored numbers may be off. */
+function times({ shape: [rows, columns], weights }, vector) {
   const out = new Float32Array(rows);
-  for (let i = 0; i < rows; i++) for (let j = 0; j < columns; j++) out[i] += matrix.weights.data[i * columns + j] * vector[j];
-  return plain(out);
+  let within = 0;
+  for (let i = 0; i < rows; i++) {
+    let off = 0;
+    for (let j = 0; j < columns; j++) {
+      const weight = weights.data[i * columns + j];
+      out[i] += weight * vector.data[j];
+      off += Math.abs(weight) * vector.within + Math.abs(vector.data[j]) * weights.within;
+    }
+    within = Math.max(within, off);
+  }
+  return plain(out, [rows], within);
 }
 
 const shapeAlone = (rows, columns) => ({ shape: [rows, columns], weights: null, bias: null });
@@ -102,9 +112,9 @@ function turnedBack(array, position, turns) {
   return plain(found, array.shape, 2 * array.within);
 }
 
-function allTurnedBack(keys, turns) {
+function allTurnedBack(keys, places, turns) {
   if (!turns) return null;
-  const rows = Array.from({ length: keys.shape[0] }, (_, at) => turnedBack(rowOf(keys, at), at, turns).data);
+  const rows = Array.from({ length: keys.shape[0] }, (_, at) => turnedBack(rowOf(keys, at), places[at], turns).data);
   return plain(Float32Array.from(rows.flatMap((row) => [...row])), keys.shape, 2 * keys.within);
 }
 
@@ -123,13 +133,14 @@ async function steps(params, get) {
   const inputs = shared.key_side === "same" ? shared.normed ?? shared.before.vector : shared.key_inputs;
   const weights = rowOf(map.weights, query);
   const scale = part.scale?.factor ?? 1;
+  const places = shared.places?.data;
   const value = { ...part, before: layer.before, normed: layer.normed, key_inputs: inputs, all_heads: layer.all_heads,
     after_norm: layer.after_norm, feed_forward: layer.feed_forward, after: layer.after, query, weights, codes: rowOf(map.mask, query), rows: [],
     label: (await labelsOf(get, part.queries))[query], scaled: plain(part.scores.data.map((score) => score * scale), part.scores.shape, part.scores.within * scale),
     weighted: weighted(weights, part.v), model_output: part.head_output, contribution: null,
-    q_unrotated: turnedBack(part.q, query, turns), k_unrotated: allTurnedBack(part.k, turns), ...unrecorded(part), ...matrix };
-  if (value.W_O) value.contribution = times(value.W_O, part.head_output.data);
-  return { ...value, within: Math.max(mostWithin(part), mostWithin(layer)) };
+    places: shared.places, q_unrotated: turnedBack(part.q, places?.[query], turns), k_unrotated: allTurnedBack(part.k, places, turns), ...unrecorded(part), ...matrix };
+  if (value.W_O) value.contribution = times(value.W_O, part.head_output);
+  return { ...value, within: Math.max(mostWithin(part), mostWithin(layer), value.contribution?.within ?? 0) };
 }
 
 // -- links ---------------------------------------------------------------------------------------------

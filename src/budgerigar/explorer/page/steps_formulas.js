@@ -45,7 +45,7 @@ export function turnedNumber(context, letter, at, key = null) {
   const mine = letter === "q";
   const before = mine ? answer.q_unrotated.data : rowIn(answer.k_unrotated, key);
   const after = mine ? answer.q.data : rowIn(answer.k, key);
-  const position = mine ? answer.query : key;
+  const position = answer.places.data[mine ? answer.query : key];
   const title = [...(mine ? ["q"] : named(context, letter, key, letter)), t("formula.number", { at })];
   const half = turns ? turns.pairs.shape[0] : 0;
   const pair = Array.from({ length: half }, (_, i) => i).find((i) => turns.pairs.data[2 * i] === at || turns.pairs.data[2 * i + 1] === at);

@@ -51,8 +51,9 @@ def steps(
      "norm": "layer"|"rms"|null, "norm_place": "pre"|"post"|"sandwich"|"output"|null,
      "normed": L * (D)|null (after the norm that stands before; null: none stands there),
      "key_side": "same"|"source" (what keys and values are made from: the same rows, or what the
-       encoder wrote), "key_inputs": L (S,D)|null (the vectors that W_K and W_V read; null beyond
-       65,536 numbers),
+       encoder wrote), "places": L i4 (S)|null (positions of the tokens, which begin anew with each
+       document; null for a source), "key_inputs": L (S,D)|null (the vectors that W_K and W_V read;
+       null beyond 65,536 numbers),
      "W_Q": MATRIX, "W_K": MATRIX, "W_V": MATRIX|null, "W_O": MATRIX|null (additive: no V, no O),
 
      "q_unrotated": * (E)|null (no rotation), "q": * (E), "k_unrotated": (S,E)|null, "k": (S,E),
@@ -97,7 +98,8 @@ def steps(
     return {name: _stored(part, store) for name, part in value.items()}
 
 
-_OF_LAYER = ("before", "normed", "key_inputs", "all_heads", "after_norm", "feed_forward", "after")
+_OF_LAYER = ("before", "normed", "places", "key_inputs", "all_heads", "after_norm", "feed_forward",
+             "after")  # fmt: skip
 _OF_HEAD = ("q", "k", "v", "scores", "capped", "biased", "sink", "weighted", "head_output")
 _OTHERWISE = ("scaled", "weights", "codes", "q_unrotated", "k_unrotated", "W_Q", "W_K", "W_V", "W_O",
               "contribution", "model_output")  # fmt: skip
@@ -200,6 +202,7 @@ def _around(head: Head, rows: Any) -> dict[str, Any]:
         "norm_place": block.place,
         "normed": None if first is None else read[rows],
         "key_side": "source" if cross else "same",
+        "places": None if cross else _places(head),
         "key_inputs": inputs if inputs.size <= _MOST_INPUTS else None,
         **_matrices(head),
         "qk_norm": None if config.qk_norm == "none" else config.qk_norm,
@@ -212,6 +215,14 @@ def _around(head: Head, rows: Any) -> dict[str, Any]:
         "scale": {"factor": factor, "heading": heading_words[0], "words": heading_words[1]},
         "softcap": module.softcap,
     }
+
+
+def _places(head: Head) -> np.ndarray:
+    """(T,): where the tokens stand, which rotary positions turn by."""
+    given = head.trace.inputs.get("positions")
+    if given is None:
+        return np.arange(len(head.site.key_spelling))
+    return np.asarray(given[0].cpu().numpy())
 
 
 def _block(head: Head) -> Any:
@@ -321,6 +332,7 @@ def _bahdanau(head: Head, rows: Any) -> dict[str, Any]:
         "before": {"name": name, "vector": states[rows]},
         **dict.fromkeys(nothing),
         "key_side": "source",
+        "places": None,
         "key_inputs": annotations if annotations.size <= _MOST_INPUTS else None,
         "W_Q": _matrix(module.query, slice(None)),
         "W_K": _matrix(module.key, slice(None)),
