@@ -89,7 +89,7 @@ class Moments {
 /** Scores of one role over the checkpoints: the heads that matter most by name, the others in grey. */
 function roleChart(site, role, steps) {
   const count = site.heads.length;
-  const scores = site.heads.map((_, head) => steps.map((__, at) => role.scores.data[at * count + head]).map((value) => (value < 0 ? NaN : value)));
+  const scores = site.heads.map((_, head) => steps.map((__, at) => role.scores.data[at * count + head] ?? NaN).map((value) => (value < 0 ? NaN : value)));
   const reach = scores.map((values) => Math.max(...values.filter(Number.isFinite), 0));
   const named = reach.map((value, head) => [value, head]).sort((a, b) => b[0] - a[0]).slice(0, NAMED).map(([, head]) => head);
   const series = [...scores.map((values, head) => ({ name: site.heads[head], values, quiet: true })).filter((_, head) => !named.includes(head)),
@@ -106,20 +106,21 @@ function births(answer) {
 
 function abilityCharts(answer, steps) {
   return answer.curves.filter(({ unit }) => unit === "share").map((curve) => ({ ...curve, name: abilityName(curve) })).map(({ name, values, on }) => h("div", {}, h("h3", {}, name), h("p", { class: "soft" }, said(on)),
-    lineChart({ name, x: steps, xTitle: t("born.steps"), yTitle: t("born.right"), low: 0, top: 1, high: 190, series: [{ name, values: Array.from(values.data), ...pen(0) }] }).element,
-    onDemand(t("map.twin"), () => scrolling(name, table(name, [t("born.steps"), t("born.right")], steps.map((step, at) => [String(step), number(values.data[at], 3)]))))));
+    lineChart({ name, x: steps, xTitle: t("born.steps"), yTitle: t("born.right"), low: 0, top: 1, high: 190, series: [{ name, values: steps.map((_, at) => values.data[at] ?? NaN), ...pen(0) }] }).element,
+    onDemand(t("map.twin"), () => scrolling(name, table(name, [t("born.steps"), t("born.right")], steps.slice(0, values.data.length).map((step, at) => [String(step), number(values.data[at], 3)]))))));
 }
 
 function scoresTwin(site, role, steps) {
   const count = site.heads.length;
   return onDemand(t("map.twin"), () => scrolling(roleName(role.role, role.name), table(roleName(role.role, role.name), [t("born.steps"), ...site.heads],
-    steps.map((step, at) => [String(step), ...site.heads.map((_, head) => (role.scores.data[at * count + head] < 0 ? "–" : number(role.scores.data[at * count + head], 3)))]))));
+    steps.slice(0, role.scores.shape[0]).map((step, at) => [String(step), ...site.heads.map((_, head) => (role.scores.data[at * count + head] < 0 ? "–" : number(role.scores.data[at * count + head], 3)))]))));
 }
 
-/** The whole answer of `born`: choose a role, see its lines; births; abilities. */
+/** The answer of `born`, or what is known of it so far: choose a role, see its lines; births; abilities. */
 function grown(app, answer, moments) {
   const site = answer.sites.find(({ of, kind }) => of === siteOf(app).of && kind === siteOf(app).kind) ?? answer.sites[0];
-  const steps = answer.checkpoints.map(stepOf);
+  const steps = answer.asked.map(stepOf);
+  const whole = answer.checkpoints.length === steps.length;
   const place = h("div");
   const best = [...site.roles].sort((a, b) => Math.max(...b.found.data) - Math.max(...a.found.data) || Math.max(...b.scores.data) - Math.max(...a.scores.data))[0];
   const draw = () => {
@@ -135,7 +136,8 @@ function grown(app, answer, moments) {
   };
   const pick = choice(t("roles.role"), site.roles.map((role) => [role.role, roleName(role.role, role.name)]), app.setting("born.role", best?.role), (role) => { app.set("born.role", role); draw(); });
   draw();
-  return [pick, place, h("h3", {}, t("born.births")), births(answer), h("div", { class: "two" }, ...abilityCharts(answer, steps))];
+  const sofar = whole ? null : h("p", { class: "note" }, t("born.sofar", { count: answer.checkpoints.length, all: steps.length }));
+  return [sofar, pick, place, ...(whole ? [h("h3", {}, t("born.births")), births(answer)] : []), h("div", { class: "two" }, ...abilityCharts(answer, steps))];
 }
 
 export const bornView = {

@@ -141,7 +141,8 @@ def born(look: Look, most: int = 16) -> dict[str, Any]:
     Each checkpoint is measured once. What is known after each is handed out (`progress.so_far`) in the
     same form, births being those at the last of its checkpoints.
 
-    {"checkpoints": [C names], "all": [names of all that are kept],
+    {"checkpoints": [C names], "asked": [names of those that are chosen; more than C where not all are
+       measured yet], "all": [names of all that are kept],
      "sites": [{"of", "kind", "title", "heads": [N names],
        "roles": [{"role", "name", "on", "share": float (from which score on it is found),
          "scores": f4 (C,N), "found": u1 (C,N)}] (only those that were measured)}],
@@ -157,14 +158,15 @@ def born(look: Look, most: int = 16) -> dict[str, Any]:
     if kept is None or kept[0] != version:
         kept = _trainings[network] = version, Training(look.tokenizer, **_settings(look))
     for found in kept[1].through(chosen, lambda name: look.original.at_checkpoint(name).network):
-        told = _through(found, names)
+        told = _through(found, chosen, names)
         so_far(told)
     return told or {}
 
 
-def _through(found: Born, names: list[str]) -> dict[str, Any]:
+def _through(found: Born, chosen: list[str], names: list[str]) -> dict[str, Any]:
     return {
         "checkpoints": list(found.names),
+        "asked": chosen,
         "all": names,
         "sites": [_grown(found, site) for site in found[-1]],
         "births": [vars(birth) for birth in found.births()],
