@@ -15,7 +15,7 @@ export function command(line) {
     } catch {
       done.textContent = t("lesson.copy.not");
     }
-  }, { class: "plain" });
+  }, { class: "plain", "aria-label": `${t("lesson.copy")}: ${line}` });
   return h("p", { class: "command" }, h("code", {}, line), copy, done);
 }
 
