@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pages import Visit, opened_browser, visit
+from pages import KeptVisit, Visit, opened_browser, visit
 from served import Served, serving
 from toy import network, one_text
 
@@ -62,6 +62,23 @@ def tab(browser: Any, page_server: Served) -> Iterator[Visit]:
         assert not shown.wrong
         assert shown.asked
         assert all(each.startswith(f"http://{page_server.host}/") for each in shown.asked)
+
+
+@pytest.fixture(scope="module")
+def kept_tab(browser: Any, page_server: Served) -> Iterator[Visit]:
+    """The one tab of a module's `kept`."""
+    with visit(browser, page_server.host, KeptVisit) as shown:
+        yield shown
+
+
+@pytest.fixture
+def kept(kept_tab: Visit) -> Iterator[Visit]:
+    """The same tab for all tests of a module; of each the same holds as of `tab`."""
+    kept_tab.wrong.clear()
+    kept_tab.asked.clear()
+    yield kept_tab
+    assert not kept_tab.wrong
+    assert all(each.startswith(f"http://{kept_tab.host}/") for each in kept_tab.asked)
 
 
 @pytest.fixture(scope="module")

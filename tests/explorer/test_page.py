@@ -6,12 +6,14 @@ import re
 from typing import Any
 
 import pytest
-from pages import Visit, check_for_all, value, visit
+import torch
+from pages import KeptVisit, Visit, check_for_all, value, visit
 from served import Served
 
 from budgerigar.api.model import Model
 from budgerigar.generation.options import SamplingOptions
 from budgerigar.generation.sampling import process_logits, processors
+from budgerigar.generation.streaming import forbidden_ids
 
 TEXT = "the cat sat on the 虎 mat ."
 SOURCE = "轩辕有一只猫。"
@@ -28,186 +30,187 @@ def percent(words: str) -> float:
 # -- the numbers are the library's -------------------------------------------------------------------
 
 
-def test_surprise_and_what_was_expected(tab: Visit, models: dict[str, Model]) -> None:
-    tab.go(**at("sentence", s__query=9))
+def test_surprise_and_what_was_expected(kept: Visit, models: dict[str, Model]) -> None:
+    kept.go(**at("sentence", s__query=9))
     score = models["gpt"].score(TEXT)
     labels = models["gpt"].trace(TEXT).labels
-    names = tab.page.locator(".view-sentence .strip button")
+    names = kept.page.locator(".view-sentence .strip button")
     assert names.count() == len(labels)
     for position in (1, 9, 20):
         name = names.nth(position).get_attribute("aria-label")
         assert name.startswith(f"{labels[position]}, position {position}, ")
         assert f"{score.per_token[position - 1][1]:.2f} nats" in name
-    assert f"cost {score.per_token[8][1]:.3f} nats" in tab.text(".expected")
+    assert f"cost {score.per_token[8][1]:.3f} nats" in kept.text(".expected")
     shown = models["gpt"].logits(models["gpt"].encode(TEXT))[8].softmax(-1)
-    first = percent(tab.texts(".expected .bar .figure")[0])
+    first = percent(kept.texts(".expected .bar .figure")[0])
     assert first == pytest.approx(float(shown.max()), abs=6e-4)
-    figures = [percent(each) for each in tab.texts(".expected .bar .figure")]
+    figures = [percent(each) for each in kept.texts(".expected .bar .figure")]
     assert sum(figures) == pytest.approx(1, abs=6e-3)  # with the rest, which is stated
-    assert "others" in tab.texts(".expected .bar .label")[-1]
+    assert "others" in kept.texts(".expected .bar .label")[-1]
 
 
-def test_bytes_are_joined_into_their_character(tab: Visit) -> None:
-    tab.go(**at("sentence"))
-    joined = tab.page.locator(".view-sentence .joined")
+def test_bytes_are_joined_into_their_character(kept: Visit) -> None:
+    kept.go(**at("sentence"))
+    joined = kept.page.locator(".view-sentence .joined")
     assert joined.locator(".glyph").inner_text() == "虎"
     assert joined.locator("button").count() == 3
 
 
 def test_the_next_token_is_the_true_softmax_and_the_sliders_the_sampling(
-    tab: Visit, models: dict[str, Model]
+    kept: Visit, models: dict[str, Model]
 ) -> None:
     model = models["gpt"]
     logits = model.logits(model.encode(TEXT))[-1:]
-    tab.go(**at("sentence"))
+    kept.go(**at("sentence"))
     figures = ".next .bar .figure"
     wanted = logits.softmax(-1)[0].sort(descending=True).values
-    got = [percent(each) for each in tab.texts(figures)]
+    got = [percent(each) for each in kept.texts(figures)]
     assert got[:10] == pytest.approx(wanted[:10].tolist(), abs=6e-4)
     assert got[10] == pytest.approx(float(wanted[10:].sum()), abs=6e-4)
     for name, keys in (("temperature", 10), ("top-k", 6), ("top-p", -8)):
-        slider = tab.page.get_by_role("slider", name=re.compile(name)).first
+        slider = kept.page.get_by_role("slider", name=re.compile(name)).first
         for _ in range(abs(keys)):
             slider.press("ArrowRight" if keys > 0 else "ArrowLeft")
     options = SamplingOptions(temperature=1.5, top_k=8, top_p=0.6)
-    chances = process_logits(logits, processors(options, None)).softmax(-1)[0]
+    drawn = logits.masked_fill(torch.from_numpy(forbidden_ids(model.tokenizer)), -torch.inf)
+    chances = process_logits(drawn, processors(options, None)).softmax(-1)[0]
     best = [float(chances[i]) for i in logits[0].sort(descending=True, stable=True).indices[:10]]
-    assert [percent(each) for each in tab.texts(figures)][:10] == pytest.approx(best, abs=6e-4)
-    assert f"{int((chances > 0).sum())} of" in tab.text(".next")
+    assert [percent(each) for each in kept.texts(figures)][:10] == pytest.approx(best, abs=6e-4)
+    assert f"{int((chances > 0).sum())} of" in kept.text(".next")
 
 
-def test_a_click_appends_exactly_that_token(tab: Visit, models: dict[str, Model]) -> None:
+def test_a_click_appends_exactly_that_token(kept: Visit, models: dict[str, Model]) -> None:
     model = models["gpt"]
     ids = model.encode(TEXT)
     best = model.logits(ids)[-1].topk(2).indices.tolist()
-    tab.go(**at("sentence"))
-    tab.page.locator(".next .bar button").nth(1).click()
-    tab.until(f"document.querySelectorAll('.view-sentence .token').length === {len(ids) + 1}")
-    tab.drawn()
-    assert f"q.ids=%5B{'%2C'.join(map(str, [*ids, best[1]]))}%5D" in tab.page.url
+    kept.go(**at("sentence"))
+    kept.page.locator(".next .bar button").nth(1).click()
+    kept.until(f"document.querySelectorAll('.view-sentence .token').length === {len(ids) + 1}")
+    kept.drawn()
+    assert f"q.ids=%5B{'%2C'.join(map(str, [*ids, best[1]]))}%5D" in kept.page.url
     wanted = float(model.logits([*ids, best[1]])[-1].softmax(-1).max())
-    assert percent(tab.texts(".next .figure")[0]) == pytest.approx(wanted, abs=6e-4)
+    assert percent(kept.texts(".next .figure")[0]) == pytest.approx(wanted, abs=6e-4)
 
 
 def test_writing_on_shows_what_was_drawn_and_what_is_carried(
-    tab: Visit, models: dict[str, Model], page_server: Served
+    kept: Visit, models: dict[str, Model], page_server: Served
 ) -> None:
     question = {"model": "gpt", "text": TEXT}
     asked = {"count": 20, "temperature": 0.8, "top_k": None, "top_p": None, "seed": 0}
     answer = page_server.ask(question, "generate", asked).value
-    tab.go(**at("sentence"))
-    tab.page.get_by_role("button", name="Write", exact=True).click()
-    tab.until("document.querySelector('.player')")
-    cells = tab.texts(".player tbody tr td:nth-child(2)")
+    kept.go(**at("sentence"))
+    kept.page.get_by_role("button", name="Write", exact=True).click()
+    kept.until("document.querySelector('.player')")
+    cells = kept.texts(".player tbody tr td:nth-child(2)")
     assert len(cells) == len(answer["tokens"])
     for cell, token in zip(cells, answer["tokens"], strict=True):
         if "<" not in cell and ">" not in cell:
             assert percent(cell) == pytest.approx(token["p"], abs=6e-4)
-    carried = tab.texts(".player tbody tr td:nth-child(5)")
+    carried = kept.texts(".player tbody tr td:nth-child(5)")
     assert carried[0] != carried[-1]  # the cache grew
-    tab.page.get_by_role("button", name="One token back").click()
-    tab.until(f"document.querySelectorAll('.player tbody tr').length === {len(cells) - 1}")
+    kept.page.get_by_role("button", name="One token back").click()
+    kept.until(f"document.querySelectorAll('.player tbody tr').length === {len(cells) - 1}")
 
 
 def test_a_head_shows_the_librarys_weights_with_the_right_labels(
-    tab: Visit, models: dict[str, Model]
+    kept: Visit, models: dict[str, Model]
 ) -> None:
     trace = models["gpt"].trace(TEXT)
     head = trace.attention("L1.H2")
-    tab.go(**at("head", s__layer=1, s__head=2, s__query=10, s__key=3))
-    assert tab.text(".headname") == "L1.H2"
-    readout = tab.text(".readout")
+    kept.go(**at("head", s__layer=1, s__head=2, s__query=10, s__key=3))
+    assert kept.text(".headname") == "L1.H2"
+    readout = kept.text(".readout")
     assert readout.startswith(f"{trace.labels[10]} 10 → {trace.labels[3]} 3: ")
     assert f"{head.weights[10, 3]:.3f}" in readout
     assert "row sum 1.000" in readout
-    tab.page.locator(".beside .twin summary").click()
-    tab.until("document.querySelector('.beside tbody')")
-    rows = tab.page.locator(".beside table tbody tr")
+    kept.page.locator(".beside .twin summary").click()
+    kept.until("document.querySelector('.beside tbody')")
+    rows = kept.page.locator(".beside table tbody tr")
     assert rows.count() == len(trace.labels)
     for key in (0, 3, 10):
         position, label, weight = rows.nth(key).locator("th, td").all_inner_texts()
         assert (position, label) == (str(key), trace.labels[key])
         assert value(weight) == pytest.approx(float(head.weights[10, key]), abs=1e-6)
     assert "later tokens" in rows.nth(11).inner_text()
-    tab.page.locator(".map .twin summary").click()
-    tab.until("document.querySelector('.map .twin tbody')")
-    names = [each.split()[1] for each in tab.texts(".map .twin tbody th") if len(each.split()) > 1]
+    kept.page.locator(".map .twin summary").click()
+    kept.until("document.querySelector('.map .twin tbody')")
+    names = [each.split()[1] for each in kept.texts(".map .twin tbody th") if len(each.split()) > 1]
     assert names[10] == trace.labels[10].split()[0]  # a row is named by its query
 
 
-def test_links_are_the_librarys(tab: Visit, models: dict[str, Model]) -> None:
+def test_links_are_the_librarys(kept: Visit, models: dict[str, Model]) -> None:
     found = models["gpt"].trace(TEXT).links(10, 3)
-    tab.go(**at("links", s__query=10, s__key=3))
-    tab.until("document.querySelector('.ranking')")
-    rows = tab.texts(".ranking tbody tr")
+    kept.go(**at("links", s__query=10, s__key=3))
+    kept.until("document.querySelector('.ranking')")
+    rows = kept.texts(".ranking tbody tr")
     assert len(rows) == len(found)
     for row, link in zip(rows, found, strict=True):
         cells = row.split()
         assert cells[0] == link.name
         wanted = [link.weight, link.distance, link.untrained, link.uniform, link.rank]
         assert [value(each) for each in cells[1:]] == pytest.approx(wanted, abs=6e-4)
-    tab.page.get_by_role("button", name=found[0].name, exact=True).click()
-    tab.drawn()
-    assert tab.text(".headname") == found[0].name
+    kept.page.get_by_role("button", name=found[0].name, exact=True).click()
+    kept.drawn()
+    assert kept.text(".headname") == found[0].name
 
 
-def test_the_grid_shows_every_head_and_sorts_them(tab: Visit, page_server: Served) -> None:
+def test_the_grid_shows_every_head_and_sorts_them(kept: Visit, page_server: Served) -> None:
     question, params = {"model": "gpt", "text": TEXT}, {"of": "decoder", "kind": "self"}
     heads = []
     for layer in range(2):
         (got,) = page_server.ask(question, "grid", {"layer": layer, **params}).value["layers"]
         heads += [(float(e), f"L{layer}.H{h}") for h, e in enumerate(got["entropy"])]
-    tab.go(**at("grid"))
-    tab.until("document.querySelectorAll('.tile').length === 8")
-    assert tab.texts(".tile strong") == [name for _, name in heads]
-    tab.page.get_by_label("entropy, sharpest first").check()
-    assert tab.texts(".tile strong") == [name for _, name in sorted(heads)]
-    tab.page.locator(".tile").first.click()
-    tab.drawn()
-    assert tab.text(".headname") == min(heads)[1]
+    kept.go(**at("grid"))
+    kept.until("document.querySelectorAll('.tile').length === 8")
+    assert kept.texts(".tile strong") == [name for _, name in heads]
+    kept.page.get_by_label("entropy, sharpest first").check()
+    assert kept.texts(".tile strong") == [name for _, name in sorted(heads)]
+    kept.page.locator(".tile").first.click()
+    kept.drawn()
+    assert kept.text(".headname") == min(heads)[1]
 
 
 def test_a_translator_shows_its_rows_by_the_predicted_token(
-    tab: Visit, models: dict[str, Model]
+    kept: Visit, models: dict[str, Model]
 ) -> None:
     trace = models["translator"].trace(SOURCE, "Xuanyuan has a cat .")
     head = trace.attention("L1.H0", of="decoder", kind="cross")
     asked = {"q__model": "translator", "q__source": SOURCE, "q__target": "Xuanyuan has a cat ."}
-    tab.go(view="head", s__layer=1, s__query=0, s__key=1, **asked)
-    readout = tab.text(".readout")
+    kept.go(view="head", s__layer=1, s__query=0, s__key=1, **asked)
+    readout = kept.text(".readout")
     assert readout.startswith(f"{head.query_labels[0]} 0 → {head.key_labels[1]} 1: ")
     assert f"{head.weights[0, 1]:.3f}" in readout
-    assert "the token being predicted" in tab.text(".axes")
-    assert tab.texts(".strip-name") == ["predicted", "source"]
-    tab.page.get_by_label("encoder, self-attention").check()
-    tab.drawn()
-    assert "the token that looks" in tab.text(".axes")
+    assert "the token being predicted" in kept.text(".axes")
+    assert kept.texts(".strip-name") == ["predicted", "source"]
+    kept.page.get_by_label("encoder, self-attention").check()
+    kept.drawn()
+    assert "the token that looks" in kept.text(".axes")
 
 
-def test_a_translation_word_by_word(tab: Visit, page_server: Served) -> None:
+def test_a_translation_word_by_word(kept: Visit, page_server: Served) -> None:
     begun = {"model": "translator", "source": SOURCE, "target": "", "prefix": True}
     first = page_server.ask(begun, "read", {"top": 10}).value
     label = first["words"][str(first["next"]["ids"][0])]
-    tab.go(view="sentence", q__model="translator", q__source=SOURCE, q__target="null")
-    tab.page.get_by_role("button", name="Translate word by word").click()
-    tab.until("location.hash.includes('q.prefix=true')")
-    tab.drawn()
-    assert tab.texts(".next .bar .label")[0] == label
-    tab.page.locator(".next .bar button").first.click()
-    tab.until("!location.hash.includes('q.target=&')")
-    tab.drawn()
+    kept.go(view="sentence", q__model="translator", q__source=SOURCE, q__target="null")
+    kept.page.get_by_role("button", name="Translate word by word").click()
+    kept.until("location.hash.includes('q.prefix=true')")
+    kept.drawn()
+    assert kept.texts(".next .bar .label")[0] == label
+    kept.page.locator(".next .bar button").first.click()
+    kept.until("!location.hash.includes('q.target=&')")
+    kept.drawn()
     second = page_server.ask({**begun, "target": label.lstrip("␣")}, "read", {"top": 10}).value
     wanted = [float(each) for each in second["next"]["p"][:10]]
-    got = [percent(each) for each in tab.texts(".next .bar .figure")][:10]
+    got = [percent(each) for each in kept.texts(".next .bar .figure")][:10]
     assert got == pytest.approx(wanted, abs=6e-4)
 
 
-def test_a_model_without_attention_has_its_sentence(tab: Visit, models: dict[str, Model]) -> None:
-    tab.go(view="head", q__model="lstm", q__text=TEXT, s__query=4)  # falls back to what fits
-    assert tab.text("h1") == "Sentence and prediction"
+def test_a_model_without_attention_has_its_sentence(kept: Visit, models: dict[str, Model]) -> None:
+    kept.go(view="head", q__model="lstm", q__text=TEXT, s__query=4)  # falls back to what fits
+    assert kept.text("h1") == "Sentence and prediction"
     nats = models["lstm"].score(TEXT).per_token[3][1]
-    assert f"cost {nats:.3f} nats" in tab.text(".expected")
-    assert tab.page.locator(".menu button[data-view=head]").is_disabled()
+    assert f"cost {nats:.3f} nats" in kept.text(".expected")
+    assert kept.page.locator(".menu button[data-view=head]").is_disabled()
 
 
 # -- one selection, one address ---------------------------------------------------------------------
@@ -240,11 +243,42 @@ def test_another_language_and_theme(tab: Visit) -> None:
     tab.until("document.querySelector('h1')?.textContent === '一个头'")
     tab.drawn()
     assert tab.page.evaluate("document.documentElement.lang") == "zh-Hans"
-    assert "遮盖：后面的词元" in tab.text(".legend")
+    assert "掩码：后面的词元" in tab.text(".legend")
     tab.page.get_by_label("主题").select_option("dark")
     paper = "getComputedStyle(document.documentElement).backgroundColor"
     assert tab.page.evaluate(paper) == "rgb(20, 22, 26)"
     assert "language=zh" in tab.page.url or tab.until("location.hash.includes('language=zh')")
+
+
+def test_back_and_forward_step_through_what_was_looked_at(tab: Visit) -> None:
+    title = "document.querySelector('.lesson-title')?.textContent"
+    tab.go(**at("lesson", v__page=5))
+    first, begun = tab.text(".lesson-title"), tab.page.evaluate("history.length")
+    tab.page.keyboard.press("n")
+    tab.until(f"{title} !== {first!r} && location.hash.includes('v.page=6')")
+    assert tab.page.evaluate("history.length") == begun + 1
+    tab.page.locator(".menu button[data-view=head]").click()
+    tab.drawn()
+    for key in ("ArrowUp", "ArrowLeft", "]"):
+        tab.page.locator(".stage").press(key)
+    tab.until("location.hash.includes('s.head=1')")
+    assert tab.page.evaluate("history.length") == begun + 2  # no step for a cursor
+    tab.drawn()
+    readout = tab.text(".readout")
+    tab.page.go_back()
+    tab.until(f"location.hash.includes('v.page=6') && {title}")
+    tab.page.go_back()
+    tab.until(f"{title} === {first!r}")
+    tab.page.go_forward()
+    tab.page.go_forward()
+    tab.until("document.querySelector('.readout')?.textContent.includes('→')")
+    assert tab.text(".readout") == readout
+    tab.go(**at("lesson", v__page=5, q__text="x" * 1500))
+    tab.until(f"{title} === {first!r}")
+    assert "tokens" in tab.text(".lesson-unread")
+    tab.page.locator(".menu button[data-view=head]").click()
+    tab.until("document.querySelector('.failure')")
+    tab.wrong.clear()  # the browser's own line about the refused question
 
 
 # -- keyboard, screen readers, small screens ----------------------------------------------------------
@@ -293,7 +327,7 @@ def test_everything_by_keyboard(tab: Visit, models: dict[str, Model]) -> None:
 
 @pytest.mark.parametrize("theme", [pytest.param("light", marks=pytest.mark.slow), "dark"])
 def test_axe_finds_nothing(browser: Any, page_server: Served, theme: str) -> None:
-    with visit(browser, page_server.host, color_scheme=theme) as shown:
+    with visit(browser, page_server.host, KeptVisit, color_scheme=theme) as shown:
         for view in ("sentence", "links", "grid", "head"):
             shown.go(**at(view, s__query=10, s__key=3))
             check_for_all(shown.page)
@@ -301,7 +335,8 @@ def test_axe_finds_nothing(browser: Any, page_server: Served, theme: str) -> Non
 
 def test_narrow_screens_scroll_in_one_direction(browser: Any, page_server: Served) -> None:
     small = {"width": 320, "height": 640}
-    with visit(browser, page_server.host, viewport=small, reduced_motion="reduce") as shown:
+    calm = {"viewport": small, "reduced_motion": "reduce"}
+    with visit(browser, page_server.host, KeptVisit, **calm) as shown:
         for view in ("sentence", "links", "grid", "head"):
             shown.go(**at(view, s__query=10, s__key=3))
             wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
@@ -311,21 +346,21 @@ def test_narrow_screens_scroll_in_one_direction(browser: Any, page_server: Serve
 # -- what is typed ------------------------------------------------------------------------------------
 
 
-def test_markup_in_a_sentence_is_text(tab: Visit) -> None:
-    tab.go(**at("sentence", q__text="</script><b>the <img src=x onerror=alert(1)>"))
-    assert tab.page.locator(".view b, .view img").count() == 0
-    labels = tab.texts(".view-sentence .token .text")
+def test_markup_in_a_sentence_is_text(kept: Visit) -> None:
+    kept.go(**at("sentence", q__text="</script><b>the <img src=x onerror=alert(1)>"))
+    assert kept.page.locator(".view b, .view img").count() == 0
+    labels = kept.texts(".view-sentence .token .text")
     assert "".join(labels).startswith("</script><b>the")
 
 
-def test_an_error_is_told_and_the_page_goes_on(tab: Visit) -> None:
-    tab.go(**at("sentence"))
-    field = tab.page.get_by_label("Text", exact=True)
+def test_an_error_is_told_and_the_page_goes_on(kept: Visit) -> None:
+    kept.go(**at("sentence"))
+    field = kept.page.get_by_label("Text", exact=True)
     field.fill("x" * 1500)
     field.press("Enter")
-    tab.until("document.querySelector('.failure')")
-    assert "tokens" in tab.text(".failure")
+    kept.until("document.querySelector('.failure')")
+    assert "tokens" in kept.text(".failure")
     field.fill("the mat")
     field.press("Enter")
-    tab.until("document.querySelectorAll('.view-sentence .token').length === 7")
-    tab.wrong.clear()  # the browser's own line about the refused question
+    kept.until("document.querySelectorAll('.view-sentence .token').length === 7")
+    kept.wrong.clear()  # the browser's own line about the refused question

@@ -289,6 +289,7 @@ async function start() {
     return;
   }
   store.set({ question: app.question });
+  page.path.write();
   page.build();
   await page.load();
 }
