@@ -69,7 +69,17 @@ def frame(html: str, height: int = 760) -> str:
     """A page in an iframe, for a notebook or a report: its scripts and styles stay its own."""
     inner = escape(html, quote=True)
     style = f"width:100%;height:{height}px;border:0"
-    return f'<iframe srcdoc="{inner}" style="{style}" title="Budgerigar: look inside"></iframe>'
+    return (
+        f'<iframe srcdoc="{inner}" style="{style}" title="Budgerigar: look inside">'
+        f"{_UNTRUSTED}</iframe>"
+    )
+
+
+_UNTRUSTED = (
+    "Budgerigar: look inside. A notebook that is not trusted shows no frames: trust it, or run the "
+    "cell again."
+)
+"""what is left of a frame where a notebook takes it out"""
 
 
 def look_of(trace: Trace) -> Look:

@@ -21,6 +21,7 @@ from budgerigar.inspection.labels import Word
 from budgerigar.inspection.passes import run
 from budgerigar.inspection.places import places
 from budgerigar.progress import track
+from budgerigar.said import said
 
 if TYPE_CHECKING:
     from budgerigar.inspection.heads import Head
@@ -116,8 +117,14 @@ def rank(
     )
     if kind != "cross" and site.kind == "self" and site.of == "decoder" and columns[0] > rows[-1]:
         raise UserError(
-            f"{query!r} (position {rows[-1]}) cannot look at {key!r} (position {columns[0]}), which "
-            f"comes later; ask for the link from {key!r} to {query!r}"
+            said(
+                "{query!r} (position {row}) cannot look at {key!r} (position {column}), which comes "
+                "later; ask for the link from {key!r} to {query!r}",
+                query=query,
+                row=rows[-1],
+                key=key,
+                column=columns[0],
+            )
         )
     fresh = untrained_copy(trace) if untrained is True else untrained or None
     found = []
@@ -151,8 +158,12 @@ def _check_direction(site: Any, query: Word, key: Word) -> None:
         return
     if site.key_spelling.places(query) and site.query_spelling.places(key):
         raise UserError(
-            f"{query!r} is a word of the source and {key!r} of the translation; the translation looks "
-            f"at the source, so ask the other way round: from {key!r} to {query!r}"
+            said(
+                "{query!r} is a word of the source and {key!r} of the translation; the translation "
+                "looks at the source, so ask the other way round: from {key!r} to {query!r}",
+                query=query,
+                key=key,
+            )
         )
 
 
@@ -231,4 +242,4 @@ def _weight_in(
 def _named(word: Word, positions: Sequence[int], labels: Sequence[str]) -> str:
     shown = f"“{word}”" if isinstance(word, str) else f"“{''.join(labels)}”"
     ends = f"{positions[0]}" if len(positions) == 1 else f"{positions[0]} to {positions[-1]}"
-    return f"{shown} (position {ends})"
+    return f"{shown} (position{'s' if len(positions) > 1 else ''} {ends})"

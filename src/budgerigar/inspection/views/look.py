@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from budgerigar.errors import UserError
 from budgerigar.inspection.editing import How
 from budgerigar.models.ngram import NgramModel
+from budgerigar.said import said
 from budgerigar.text.fill_in_tokens import need_mask
 
 if TYPE_CHECKING:
@@ -150,22 +151,22 @@ class Look:
         if self.pair:
             return self._pair_trace()
         if "text" not in asked and "ids" not in asked:
-            raise UserError('there is no text to look at: the question needs "text"')
+            raise UserError(said('there is no text to look at: the question needs "text"'))
         text: Any = asked.get("ids", asked.get("text"))
         ids = self.model.encode(text) if isinstance(text, str) else text
-        _check_length(len(ids), "text")
+        _check_length(len(ids), said("text"))
         traced: Trace = self.model.trace(self._with_gaps(ids) if self.masked else text)
         return traced
 
     def _pair_trace(self) -> Trace:
         asked = self.question
         if "source" not in asked:
-            raise UserError('there is no source to look at: the question needs "source"')
+            raise UserError(said('there is no source to look at: the question needs "source"'))
         target = asked.get("target")
-        _check_length(len(self.source_tokenizer.encode(asked["source"])), "source")
+        _check_length(len(self.source_tokenizer.encode(asked["source"])), said("source"))
         if target is not None:
             ids = self.tokenizer.encode(target) if isinstance(target, str) else target
-            _check_length(len(ids), "target")
+            _check_length(len(ids), said("target"))
         prefix = bool(asked.get("prefix")) and target is not None
         traced: Trace = self.model.trace(asked["source"], target, prefix=prefix)
         return traced
@@ -190,6 +191,11 @@ class Look:
         return untrained_copy(self.trace)
 
 
+def most_tokens(network: Any) -> int:
+    """The longest text that can be asked about, in tokens."""
+    return min(MOST_TOKENS, network.context_length or MOST_TOKENS)
+
+
 def look_at(model: Any, question: Mapping[str, Any], checkpoint: Loader | None = None) -> Look:
     """Resolve `question` about `model`: `.network`, `.tokenizer`, `.name`, `.encode`, `.trace`,
     `.edited`, `.without_source`, as `api.Model` has them.
@@ -204,7 +210,10 @@ def look_at(model: Any, question: Mapping[str, Any], checkpoint: Loader | None =
     if name is not None:
         if checkpoint is None:
             raise UserError(
-                f"there is no checkpoint {name!r} at hand: only a run folder of ours keeps them"
+                said(
+                    "there is no checkpoint {name!r} at hand: only a run folder of ours keeps them",
+                    name=name,
+                )
             )
         model = checkpoint(name)
     kind = kind_of(model.network)
@@ -256,8 +265,12 @@ def _check_text(key: str, part: str) -> None:
         part.encode()
     except UnicodeEncodeError as error:
         raise UserError(
-            f"{key} in a question holds half of a character (position {error.start}), which no text "
-            "file can hold; type it again"
+            said(
+                "{part} in a question holds half of a character (position {at}), which no text file "
+                "can hold; type it again",
+                part=key,
+                at=error.start,
+            )
         ) from None
 
 
@@ -278,6 +291,11 @@ def _check_fit(kind: str, asked: Mapping[str, Any], model: Any) -> None:
 def _check_length(n: int, what: str) -> None:
     if n > MOST_TOKENS:
         raise UserError(
-            f"the {what} has {n} tokens; at most {MOST_TOKENS} are looked at at once: take a shorter "
-            "piece of it"
+            said(
+                "the {what} has {n} tokens; at most {most} are looked at at once: take a shorter piece "
+                "of it",
+                what=what,
+                n=n,
+                most=MOST_TOKENS,
+            )
         )
