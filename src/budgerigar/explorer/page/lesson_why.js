@@ -1,5 +1,6 @@
 // A `budgie why` on a page: its command, and where a server is there a button that runs it and shows what came out.
 
+import { announce } from "./a11y.js";
 import { button, failure, h, number, onDemand, said, table } from "./dom.js";
 import { t, translated } from "./i18n.js";
 import { lineChart, pen } from "./lines.js";
@@ -55,7 +56,7 @@ function result(answer) {
 
 /** The experiment on a part. */
 export function whyBlock(app, part) {
-  const place = h("div", { "aria-live": "polite" });
+  const place = h("div", { tabindex: -1 });
   const line = `budgie why ${part}`;
   const box = h("section", { class: "why-box", "aria-label": line }, h("h3", {}, t("why.title")), app.source.live ? h("p", { class: "soft" }, t("why.lead")) : "", command(line));
   if (!app.source.live) {
@@ -63,10 +64,12 @@ export function whyBlock(app, part) {
     return box;
   }
   const run = button(t("why.run"), async () => {
+    if (document.activeElement === run) place.focus({ preventScroll: true }); // a button that is switched off loses it
     run.disabled = true;
     place.replaceChildren(h("p", { class: "note", role: "status" }, t("why.running")));
     try {
       place.replaceChildren(result(await app.ask("why", { part, seed: 1 })));
+      announce(place.querySelector(".verdict").textContent);
     } catch (error) {
       place.replaceChildren(failure(error));
       run.disabled = false;

@@ -1,5 +1,6 @@
 // Sentence and prediction: the surprise strip, the ten likeliest before a token, the next token, writing on.
 
+import { announce } from "./a11y.js";
 import { bars } from "./bars.js";
 import { h, number, onDemand, panel, percent, table, whole, word } from "./dom.js";
 import { encoderPanels } from "./filling.js";
@@ -57,7 +58,7 @@ function surprisePanel(app) {
   const { surprise } = reading;
   const side = surprise?.side ?? "read";
   const spelling = reading.spellings[side];
-  const detail = h("div", { class: "expected", "aria-live": "polite" });
+  const detail = h("div", { class: "expected" });
   const tokens = { ...spelling, nats: surprise ? natsOf(surprise) : undefined, top: surprise?.full_scale ?? 1 };
   const strip = tokenStrip(tokens, t("strip.queries"), (at) => app.select({ query: chosen(app).query === at ? null : at }));
   const refresh = () => {
@@ -66,6 +67,7 @@ function surprisePanel(app) {
     if (!surprise) return;
     if (query === null || query >= spelling.labels.length) detail.replaceChildren(h("p", { class: "note" }, t("surprise.click")));
     else detail.replaceChildren(expected(app, surprise, spelling, query));
+    if (detail.isConnected) announce(detail.querySelector("p").textContent);
   };
   refresh();
   const source = reading.spellings.source ? h("div", { class: "strip-line" }, h("span", { class: "strip-name" }, t("side.source")), tokenStrip(reading.spellings.source, t("strip.source"), () => {})) : null;

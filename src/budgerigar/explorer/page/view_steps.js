@@ -50,7 +50,7 @@ class Steps {
     this.keyShown = chosen(app).key ?? strongest(answer);
     this.box.clear();
     this.stepper = h("div", { class: "stepper-steps" });
-    this.explained = h("div", { class: "explained", "aria-live": "polite" });
+    this.explained = h("div", { class: "explained" });
     this.tablePlace = h("div", { class: "table-place" });
     this.fillTable();
     const parts = [this.vectors(), h("div", { class: "stage" , "data-stage": "compare" }, h("h3", {}, t("steps.table")), this.tablePlace), this.output()];
@@ -190,7 +190,7 @@ class Steps {
     this.stepper.replaceChildren(move(t("steps.previous"), at === null ? last : at > 0 ? at - 1 : undefined, "p"),
       h("ol", {}, ...this.stages.map((stage, place) => h("li", {}, button(stage.short, () => this.go(place), { "data-step": stage.id, "aria-current": place === at ? "step" : null, "aria-label": stage.title })))),
       move(t("steps.next"), at === null ? 0 : at < last ? at + 1 : undefined, "n"), button(t("steps.all"), () => this.go(null), { "data-step": "all", "aria-pressed": String(at === null) }));
-    if (focused) this.stepper.querySelector(`[data-step="${focused}"], [data-press="${focused}"]:not(:disabled)`)?.focus();
+    if (focused) (this.stepper.querySelector(`[data-step="${focused}"], [data-press="${focused}"]:not(:disabled)`) ?? this.stepper.querySelector("[aria-current=step], [data-step=all]")).focus();
     const stage = at === null ? null : this.stages[at];
     this.explained.replaceChildren(...(stage ? [h("h3", {}, stage.title), h("p", {}, stage.words), h("p", { class: "equation" }, stage.equation)] : [h("p", {}, t("steps.whole"))]));
   }
