@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pages import Visit, visit
+from pages import Visit, value, visit
 from served import Served, serving
 from toy import network
 
@@ -35,15 +36,15 @@ def run(tab: Visit, module: str, expression: str, given: Any = None) -> Any:
     return tab.page.evaluate(script, given)
 
 
-def test_the_hand_set_models_of_the_page_are_the_librarys(tab: Visit) -> None:
-    tab.go(view="lesson", v__page=2)
+def test_the_hand_set_models_of_the_page_are_the_librarys(kept: Visit) -> None:
+    kept.go(view="lesson", v__page=2)
     draw = random.Random(4)
-    start = run(tab, "worked.js", "m.IT_SCORES")
+    start = run(kept, "worked.js", "m.IT_SCORES")
     assert start == pytest.approx(it_steps(it()).scores.tolist(), abs=1e-6)
     tries = [(start, True), (start, False)]
     tries += [([draw.uniform(-9, 9) for _ in IT_WORDS], draw.random() < 0.5) for _ in range(6)]
     for scores, divided in tries:
-        got = run(tab, "worked.js", "m.itSteps(given[0], given[1])", [scores, divided])
+        got = run(kept, "worked.js", "m.itSteps(given[0], given[1])", [scores, divided])
         wanted = it_steps(it(dict(zip(IT_WORDS, scores, strict=True)), divided))
         assert got["weights"] == pytest.approx(wanted.weights.tolist(), abs=2e-6)
         assert got["scaled"] == pytest.approx(wanted.scaled.tolist(), abs=2e-5)
@@ -52,7 +53,7 @@ def test_the_hand_set_models_of_the_page_are_the_librarys(tab: Visit) -> None:
     for threshold, fruit, tech in dials:
         given = {"threshold": threshold, "toFruit": fruit, "toTech": tech}
         for sentence in SENTENCES:
-            got = run(tab, "worked.js", "m.appleSteps(given[0], given[1])", [sentence, given])
+            got = run(kept, "worked.js", "m.appleSteps(given[0], given[1])", [sentence, given])
             wanted = worked_steps(apple(threshold, fruit, tech), sentence)
             assert got["gathered"] == pytest.approx(wanted.after_attention.tolist(), abs=1e-6)
             assert got["after"] == pytest.approx(wanted.after_feed_forward.tolist(), abs=2e-6)
@@ -60,31 +61,31 @@ def test_the_hand_set_models_of_the_page_are_the_librarys(tab: Visit) -> None:
                 assert mine == pytest.approx(theirs, abs=1e-6)
 
 
-def test_numbers_are_dragged_by_keyboard(tab: Visit) -> None:
-    tab.go(view="lesson", v__page=2)
+def test_numbers_are_dragged_by_keyboard(kept: Visit) -> None:
+    kept.go(view="lesson", v__page=2)
     rows = ".worked-it tbody tr"
-    assert tab.texts(f"{rows} td:last-child") == ["0.097", "0.050", "0.700", "0.084", "0.069"]
-    tab.page.locator(".worked-it input[type=range]").nth(2).focus()
-    tab.page.keyboard.press("Home")
-    assert tab.page.locator(".worked-it input[type=number]").nth(2).input_value() == "-20"
-    assert tab.texts(f"{rows} td:last-child")[2].startswith(("0.000", "8", "9", "1"))
-    tab.page.locator(".worked-it input[type=number]").nth(2).fill("6.8")
-    assert tab.texts(f"{rows} td:last-child")[2] == "0.700"
-    tab.page.get_by_label("divide by").uncheck()
-    assert tab.texts(f"{rows} td:last-child")[2] == "0.992"
-    tab.page.get_by_role("button", name="Back to the beginning").click()
-    assert tab.texts(f"{rows} td:last-child")[2] == "0.700"
+    assert kept.texts(f"{rows} td:last-child") == ["0.097", "0.050", "0.700", "0.084", "0.069"]
+    kept.page.locator(".worked-it input[type=range]").nth(2).focus()
+    kept.page.keyboard.press("Home")
+    assert kept.page.locator(".worked-it input[type=number]").nth(2).input_value() == "-20"
+    assert kept.texts(f"{rows} td:last-child")[2].startswith(("0.000", "8", "9", "1"))
+    kept.page.locator(".worked-it input[type=number]").nth(2).fill("6.8")
+    assert kept.texts(f"{rows} td:last-child")[2] == "0.700"
+    kept.page.get_by_label("divide by").uncheck()
+    assert kept.texts(f"{rows} td:last-child")[2] == "0.992"
+    kept.page.get_by_role("button", name="Back to the beginning").click()
+    assert kept.texts(f"{rows} td:last-child")[2] == "0.700"
 
 
-def test_the_apple_decides_only_when_dear_and_black(tab: Visit) -> None:
-    tab.go(view="lesson", v__page=5)
+def test_the_apple_decides_only_when_dear_and_black(kept: Visit) -> None:
+    kept.go(view="lesson", v__page=5)
     last = ".worked-apple tbody tr:last-child td"
-    assert tab.texts(last) == ["0.90", "0.90", "0.10", "0.95"]
-    assert "rather tech" in tab.text(".worked-apple")
+    assert kept.texts(last) == ["0.90", "0.90", "0.10", "0.95"]
+    assert "rather tech" in kept.text(".worked-apple")
     for sentence, wanted in zip(SENTENCES[1:3], ([0.9, 0.1], [0.1, 0.9]), strict=True):
-        tab.page.get_by_label(sentence, exact=True).check()
-        assert tab.texts(last) == [f"{value:.2f}" for value in (*wanted, 0.6, 0.6)]
-        assert "Undecided" in tab.text(".worked-apple")
+        kept.page.get_by_label(sentence, exact=True).check()
+        assert kept.texts(last) == [f"{value:.2f}" for value in (*wanted, 0.6, 0.6)]
+        assert "Undecided" in kept.text(".worked-apple")
 
 
 @pytest.mark.parametrize("language", ["en", pytest.param("zh", marks=pytest.mark.slow)])
@@ -116,6 +117,7 @@ model: decoder
 sentence: the cat sat on the mat .
 ---
 Weight {weight query=cat key=the head=L1.H1}, {tokens} tokens, by {model}; {weight query=dog key=cat}.
+A share of {p word=mat}, a score of {score query=cat key=the head=L1.H1}.
 
 :: row query=cat head=L1.H1
 :: steps query=cat head=L0.H1 key=the
@@ -146,20 +148,29 @@ def test_a_tour_of_ones_own(own: Visit, models: dict[str, Model]) -> None:
     trace = models["gpt"].trace("the cat sat on the mat .")
     head = trace.attention("L1.H1")
     at = trace.spelling.find("cat")[-1]
-    wanted = head.weights[at, trace.spelling.find("the", 1)[-1]]
+    keys = trace.spelling.find("the", 1)
+    assert len(keys) == 3  # a model that reads characters: all of the word's count
+    text = "the cat sat on the mat ."
+    nats = models["gpt"].score(text + " mat").nats - models["gpt"].score(text).nats
+    score = head.scores[at, keys[int(head.weights[at, keys].argmax())]]
     shown = own.texts(".real")
-    assert shown == [f"{wanted:.2f}", str(len(trace.ids)), "gpt", "–"]
+    assert shown[:4] == [f"{head.weights[at, keys].sum():.2f}", str(len(trace.ids)), "gpt", "–"]
+    assert shown[4] == ("< 0.01 %" if nats > 9.21 else f"{100 * math.exp(-nats):.1f} %")
+    assert value(shown[5]) == pytest.approx(float(score), abs=6e-3)
+    assert "“the” (3)" in own.text(".lesson-remark")
+    together = trace.attention("L0.H1").weights[at, keys].sum()
+    assert f"all of “the”: {100 * together:.1f} %" in own.text(".figure-steps p.soft")
     own.page.get_by_role("button", name="Open this in: One head").click()
     own.until("location.hash.includes('view=head') && document.querySelector('.view-head .panel')")
     assert "s.layer=1" in own.page.url
     assert f"s.query={at}" in own.page.url
 
 
-def test_an_experiment_runs_from_the_page(tab: Visit) -> None:
-    tab.go(view="lesson", v__page=5)
-    tab.page.get_by_role("button", name="Run it here").click()
-    tab.until("document.querySelector('.why-result .verdict')", seconds=60)
-    assert "apple" in tab.text(".why-result").lower()
+def test_an_experiment_runs_from_the_page(kept: Visit) -> None:
+    kept.go(view="lesson", v__page=5)
+    kept.page.get_by_role("button", name="Run it here").click()
+    kept.until("document.querySelector('.why-result .verdict')", seconds=60)
+    assert "apple" in kept.text(".why-result").lower()
 
 
 def test_a_mistake_in_a_tour_and_in_an_experiment_is_told(page_server: Served) -> None:
@@ -200,9 +211,10 @@ def test_a_story_too_long_for_the_model_that_is_chosen(short: Visit) -> None:
     shown = "document.querySelector('.lesson .soft')?.textContent.endsWith('on long')"
     short.go(view="lesson", v__page=1, q__model="short", q__text="the cat")
     short.until(shown)
-    assert short.texts(".lesson-remark") == [
+    assert short.texts(".lesson-remark")[0] == (
         "The story is too long for short, chosen above: this page speaks of long."
-    ]
+    )
+    assert not short.wrong  # nothing was asked that would be refused
     assert not short.texts(".failure")
     told = run(
         short,
