@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import viewed
 from pages import Visit, visit
 from served import serving
 
@@ -105,6 +106,22 @@ def test_sliders_are_the_librarys_sampling(tab: Visit, options: dict[str, Any]) 
     got = np.array(run(tab, "sampling.js", call, given))
     np.testing.assert_allclose(got, wanted, atol=2e-6)
     assert ((got == 0) == (wanted == 0)).all()
+
+
+def test_the_cache_is_drawn_as_full_as_its_bytes_say(tab: Visit) -> None:
+    """A token is chosen before it is read: it is not in the cache that it was chosen with."""
+    looked = viewed.look_at(viewed.decoder(context_length=16), {"text": "It had green feathers ."})
+    answer = viewed.view(looked, "generate", count=14, temperature=1.5, seed=3)
+    each, tokens = answer["carries"]["per_token"], answer["tokens"]
+    told = [answer["start_bytes"], *(token["bytes"] for token in tokens)]
+    assert any(token["rewound"] for token in tokens)
+    given = {
+        "start_tokens": answer["start_tokens"],
+        "tokens": [{"read": token["read"]} for token in tokens],
+    }
+    steps = "given.tokens.map((_, at) => m.cached(given, at + 1))"
+    drawn = run(tab, "writing.js", f"[m.cached(given, 0), ...{steps}]", given)
+    assert [each * tokens for tokens in drawn] == told
 
 
 def test_questions_have_the_librarys_canonical_form(tab: Visit) -> None:

@@ -234,6 +234,7 @@ def test_the_grids_links_and_measures(kind: str) -> None:
             assert found["entropy"][head.head] == pytest.approx(shares.mean(), rel=1e-5)
             one = view(looked, "head", layer=1, head=head.head, of=of, kind=attention)
             np.testing.assert_allclose(one["entropy"][rows], shares, rtol=1e-4)
+            assert one["mean_entropy"] == pytest.approx(shares.mean(), rel=1e-5)  # the grid's
             first = found["first"][head.head]
             assert first == pytest.approx(weights[rows][seen[rows][:, 0], 0].mean(), rel=1e-5)
             best = {part: found["link"][part][head.head] for part in ("query", "key", "weight")}

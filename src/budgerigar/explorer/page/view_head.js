@@ -33,8 +33,8 @@ function rowNodes(app, answer) {
 }
 
 function facts(app, answer) {
-  const mean = answer.entropy.data.reduce((sum, value) => sum + value, 0) / answer.entropy.data.length;
-  const parts = [t("head.entropy", { value: number(mean, 3) }), t("head.difference", { value: number(answer.difference, 2) })];
+  const parts = [t("head.difference", { value: number(answer.difference, 2) })];
+  if (answer.mean_entropy !== null) parts.unshift(t("head.entropy", { value: number(answer.mean_entropy, 3) }));
   if (answer.kv_head !== answer.head) parts.push(t("head.shared", { head: answer.kv_head }));
   if (answer.sink !== null) parts.push(t("head.sink", { value: number(answer.sink, 2) }));
   if (answer.off) parts.push(t("head.off"));

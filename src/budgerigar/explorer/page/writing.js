@@ -9,12 +9,17 @@ import { t } from "./i18n.js";
 const COUNT = 20;
 const PACE = 450; // ms between tokens while it plays
 
-/** The cache after `step` new tokens: a row per layer, keys above values, a column per token. */
+/** Tokens in the cache when new token `step` was chosen, which is not in it yet; 0: before the first. */
+export function cached(answer, step) {
+  return step ? answer.tokens[step - 1].read : answer.start_tokens;
+}
+
+/** The cache at a step: a row per layer, keys above values, a column per token. */
 function drawCache(canvas, answer, step) {
   const { layers } = answer.carries;
   const before = answer.start_tokens;
-  const most = before + answer.tokens.length;
-  const filled = before + Math.max(0, step - 1) + (step ? 1 : 0);
+  const most = Math.max(before, ...answer.tokens.map(({ read }) => read));
+  const filled = cached(answer, step);
   const ratio = window.devicePixelRatio || 1;
   const wide = Math.max(160, canvas.parentElement.clientWidth);
   const column = Math.min(14, wide / most);

@@ -119,6 +119,7 @@ def head(
      "weights": u1 (T,S), or u2 where T and S are under 256, "mask": u1 (T,S) (0 visible, else the
      place in `read`'s "reasons"; null when mask=false), "kinds": [codes that occur],
      "row_sums": f4 (T), "entropy": f4 (T) (H / log of the visible keys; 0 where only one is),
+     "mean_entropy": float|null (over the rows that see more than one key, as in `grid`),
      "value_norms": f4 (S) (length of each value vector), "sink": float|null (a learned logit that
      takes the rest of a row), "difference": float (recomputed to the model's own, relative),
      "off": bool (it is switched off; the weights are those that it would have had)}
@@ -136,6 +137,7 @@ def head(
         "kinds": [1 + _REASONS.index(kind) for kind in found.mask.kinds],
         "row_sums": weights.sum(axis=1, dtype=np.float64),
         "entropy": measures.row_entropy(weights, ~hidden),
+        "mean_entropy": float(entropy(weights[None], ~hidden)[0]),
         "value_norms": np.linalg.norm(found.values, axis=1),
         "sink": _sink(found),
         "difference": found.difference,
