@@ -20,6 +20,8 @@ const CLOSEST = 60; // … when zoomed in
 const PINS = 8;
 const TWIN_ROWS = 600;
 
+let maps = 0;
+
 function theme() {
   const names = ["ink", "soft", "paper", "well", "hatch", "query", "key"];
   return Object.fromEntries(names.map((name) => [name, cssColour(`--${name}`)]));
@@ -32,7 +34,8 @@ export class HeatMap {
     this.overlay = h("canvas", { class: "overlay", "aria-hidden": "true" });
     this.stage = h("div", { class: "stage", role: "application", tabindex: 0, "aria-roledescription": t("map.role"),
       onkeydown: (event) => this.key(event) }, this.picture, this.overlay);
-    this.readout = h("p", { class: "readout" });
+    this.readout = h("p", { class: "readout", id: `readout-${(maps += 1)}` }); // told when the picture gets the focus
+    this.stage.setAttribute("aria-describedby", this.readout.id);
     this.pinned = h("ul", { class: "pins" });
     this.legend = h("div");
     this.axes = h("p", { class: "axes" });
@@ -285,7 +288,7 @@ export class HeatMap {
     const { matrix } = this;
     const rows = matrix.queries.slice(0, TWIN_ROWS).map((label, query) => {
       const { sum, strongest } = rowOf(matrix, query, 4);
-      const cells = strongest.map(([key, value]) => h("span", { class: "pair" }, word(matrix.keys[key]), ` ${key} `, number(value, this.digits)));
+      const cells = strongest.map(([key, value], at) => h("span", { class: "pair" }, word(matrix.keys[key]), ` ${key} `, number(value, this.digits), at < strongest.length - 1 ? "; " : ""));
       return h("tr", {}, h("th", { scope: "row" }, matrix.sumless ? "" : `${query} `, word(label)),
         h("td", {}, ...cells), matrix.signed || matrix.sumless ? null : h("td", { class: "number" }, number(sum, this.digits)));
     });

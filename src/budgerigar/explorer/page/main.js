@@ -251,6 +251,8 @@ class Page {
 
   paper() {
     const { theme: chosen } = this.app.state.get();
+    const choice = this.root.querySelector("#switch-theme"); // the address may have chosen
+    if (choice) choice.value = chosen;
     const theme = chosen === "auto" ? hostTheme() ?? "auto" : chosen;
     if (theme === "auto") document.documentElement.removeAttribute("data-theme");
     else document.documentElement.dataset.theme = theme;
