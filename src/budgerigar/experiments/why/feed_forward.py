@@ -16,6 +16,8 @@ from budgerigar.experiments.why.frame import Bars, Grid, Measured, WhyResult
 from budgerigar.models.worked import Worked, apple, worked_steps
 from budgerigar.said import said
 
+FEATURES = (said("price"), said("black"), said("fruit"), said("tech"))
+"""as `models.worked.apple` has them"""
 SENTENCES = ("the apple", "the dear apple", "the black apple", "the dear black apple")
 DECIDED = 0.5  # the least difference between tech and fruit that counts as a decision
 
@@ -48,7 +50,7 @@ def run(seed: int = 1) -> WhyResult:
             Grid(
                 said("“the dear black apple”, the apple's numbers"),
                 (said("at first"), said("after attention"), said("after the feed-forward")),
-                with_unit.features,
+                FEATURES,
                 _stages(with_unit, last),
                 column_axis=said("what each number stands for"),
             ),

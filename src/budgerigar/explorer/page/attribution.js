@@ -60,7 +60,7 @@ export function attributionNodes(answer, { wish, choose, can, single, setSingle 
   const asked = h("p", { class: "asked" }, t(answer.predicts === "next" ? "dla.after" : "dla.at"), " ", word(answer.label, { class: "word q" }), ` (${answer.position}): `, word(answer.words[answer.token], { class: "word v" }),
     answer.against === null ? "" : h("span", {}, " − ", word(answer.words[answer.against], { class: "word k" })), ` = ${number(answer.logit, 4)}`);
   const check = h("p", { class: "facts" }, h("span", { class: "check" }, t("dla.check", { total: number(answer.total, 5), logit: number(answer.logit, 5), difference: number(answer.difference, 2) })),
-    answer.frozen.length ? h("span", {}, t("dla.frozen", { what: answer.frozen.map((each) => (each === "final norm" ? t("dla.finalnorm") : each)).join(", ") })) : null,
+    answer.frozen.length ? h("span", {}, t("dla.frozen", { what: answer.frozen.map((each) => t(each === "final norm" ? "dla.finalnorm" : "dla.embeddingnorm")).join(t("list.comma")) })) : null,
     answer.cap === null ? null : h("span", {}, t("dla.cap", { factor: number(answer.cap, 4) })));
   const fixed = ids.every((token) => token === answer.token || !can({ ...wish, token })) ? h("p", { class: "note" }, t("dla.others"), " ", t("needs.live")) : "";
   return [controls, fixed, asked, check, waterfall(answer, single)];

@@ -51,7 +51,7 @@ export function t(key, values = {}) {
 /** What the library says, {$said, template, values} or plain text, in the language of the page; where that has no
  * translation, in English: `foreign` tells. */
 export function translated(words) {
-  if (typeof words === "string") return { text: words, foreign: language !== "en" };
+  if (typeof words === "string") return { text: words, foreign: language !== "en" && /[a-z]{2}/i.test(words) };
   const pattern = tables[`said.${language}`]?.[words.template];
   if (pattern === undefined) return { text: words.$said, foreign: language !== "en" };
   const values = Object.entries(words.values).map(([name, value]) => [name, translated(value).text]);

@@ -68,8 +68,9 @@ class Steps {
   }
 
   // -- vectors ---------------------------------------------------------------------------------------
-  strip(name, values, formula, options = {}) {
-    const strip = new Vector({ name, values, onPoint: (at, aloud) => this.tell(at === null ? null : formula(at), aloud), ...options });
+  /** label: what it is called, where `name` (of its part) is no word for readers. */
+  strip(name, values, formula, { label = name, ...options } = {}) {
+    const strip = new Vector({ name: label, values, onPoint: (at, aloud) => this.tell(at === null ? null : formula(at), aloud), ...options });
     this.context.parts.set(options.part ?? name, strip);
     return strip.element;
   }
@@ -110,7 +111,7 @@ class Steps {
   vectors() {
     const { answer, context } = this;
     const stream = [this.line("x", t(answer.additive ? "steps.x.state" : "steps.x"), this.strip("x", answer.before.vector.data, (at) => streamNumber(context, "x", at)), answer.before.vector.data)];
-    if (answer.normed) stream.push(this.line("x̂", t(answer.norm === "layer" ? "steps.normed.layer" : "steps.normed.rms"), this.strip("normed", answer.normed.data, (at) => streamNumber(context, "normed", at)), answer.normed.data));
+    if (answer.normed) stream.push(this.line("x̂", t(answer.norm === "layer" ? "steps.normed.layer" : "steps.normed.rms"), this.strip("normed", answer.normed.data, (at) => streamNumber(context, "normed", at), { label: "x̂" }), answer.normed.data));
     this.cards = h("div", { class: "qkv" });
     this.fillCards();
     return h("div", { class: "stage", "data-stage": "vectors" }, h("h3", {}, t("steps.vectors.title")), ...stream, this.cards);
@@ -140,7 +141,7 @@ class Steps {
   output() {
     const { answer, context } = this;
     const line = (stage, symbol, words, part, name, formula, options = {}) => {
-      const element = this.line(symbol, words, this.strip(name, part.data, formula, options), part.data, options.role ?? "");
+      const element = this.line(symbol, words, this.strip(name, part.data, formula, { label: symbol, ...options }), part.data, options.role ?? "");
       element.dataset.stage = stage;
       return element;
     };
