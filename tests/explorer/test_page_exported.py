@@ -291,6 +291,15 @@ def test_units_of_a_recurrent_model(modules: Visit, cell: str) -> None:
     check(modules, look, [("unit", {"layer": 1, "unit": 3}), ("gates", {"layer": 0})])
 
 
+def test_a_document_opens_with_an_empty_memory(modules: Visit) -> None:
+    model = viewed.recurrent("gru")
+    end, words = model.tokenizer.end_id, model.tokenizer.encode(" he was young .")
+    look = viewed.look_at(model, {"ids": [end, *words, end, *words]})
+    before = viewed.view(look, "unit", layer=0, unit=3)["before"]
+    assert [at for at, value in enumerate(before) if value == 0] == [0, 1 + len(words)]
+    check(modules, look, [("unit", {"layer": 0, "unit": 3})])
+
+
 def test_what_is_not_in_a_file_is_missing(modules: Visit) -> None:
     look = viewed.look("decoder")
     asked = [("generate", {"count": 5}), ("roles", {}), ("steps", {"layer": 0, "head": 0})]

@@ -180,8 +180,9 @@ async function links(params, get) {
   const answers = await Promise.all(heads.map((head) => get(...whole(head))));
   if (answers.includes(null)) throw new AskError("", 404, true);
   const [first] = answers;
-  const labels = (side, at) => `“${read.spellings[side].labels[at]}” (${t("links.position", { position: at })})`;
-  const named = { query: labels(first.queries, query), key: tokens.map((key) => labels(first.keys, key)).join(" ") };
+  const where = (places) => (places.length > 1 ? t("links.positions", { from: places[0], to: places.at(-1) }) : t("links.position", { position: places[0] }));
+  const labels = (side, places) => `“${places.map((at) => read.spellings[side].labels[at]).join("")}” (${where(places)})`;
+  const named = { query: labels(first.queries, [query]), key: labels(first.keys, tokens) };
   if (site.causal && first.mask.data[query * first.columns + tokens[0]] === FUTURE) throw new AskError(t("links.later", named), 422);
   const copy = params.untrained ? await get("untrained", { of, kind }) : null;
   const at = (place) => (copy ? tokens.reduce((sum, key) => sum + copy.weights.data[(place * first.rows + query) * first.columns + key], 0) : null);
@@ -205,7 +206,8 @@ async function unit(params, get) {
   const answer = await get("gates", { layer });
   const column = (array) => plain(Float32Array.from({ length: array.shape[0] }, (_, at) => array.data[at * array.shape[1] + number]), undefined, array.within);
   const parts = Object.fromEntries(Object.entries(answer.parts).map(([name, array]) => [name, column(array)]));
-  const before = parts[answer.memory].data.map((_, at, all) => (at ? all[at - 1] : 0));
+  const opens = new Set(answer.opens.data);
+  const before = parts[answer.memory].data.map((_, at, all) => (opens.has(at) ? 0 : all[at - 1]));
   return { layer, unit: number, cell: answer.cell, parts, before: plain(before) };
 }
 

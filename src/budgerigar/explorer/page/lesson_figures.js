@@ -45,7 +45,7 @@ async function row(scene, params) {
   const gets = (all) => all.reduce((sum, key) => sum + answer.weights.data[key], 0);
   const visible = Array.from(answer.order.data).filter((key) => !answer.codes.data[key]);
   const single = visible.filter((key) => keys.length < 2 || !keys.includes(key)).map((key) => ({ label: labels[key], share: gets([key]), chosen: key === at.key, note: t("links.position", { position: key }), tokens: 1 }));
-  if (keys.length > 1) single.push({ label: wordOf(params.key), share: gets(keys), chosen: true, note: t("lesson.positions", { from: keys[0], to: keys.at(-1) }), tokens: keys.length });
+  if (keys.length > 1) single.push({ label: wordOf(params.key), share: gets(keys), chosen: true, note: t("links.positions", { from: keys[0], to: keys.at(-1) }), tokens: keys.length });
   const ranked = single.sort((a, b) => b.share - a.share);
   const shown = ranked.filter((item, place) => place < (params.top ?? 5) || item.chosen);
   const count = visible.length - shown.reduce((sum, { tokens: each }) => sum + each, 0);
@@ -101,7 +101,7 @@ async function links(scene, params) {
   const answer = await linksOf(inner, at);
   const shown = answer.links.slice(0, params.top ?? 6);
   const figure = (value) => (value === null ? "–" : number(value, 3));
-  const name = (side, place, all) => `“${all && all.length > 1 ? wordOf(params.key) : spelling(inner, side).labels[place]}” (${all && all.length > 1 ? t("lesson.positions", { from: all[0], to: all.at(-1) }) : t("links.position", { position: place })})`;
+  const name = (side, place, all) => `“${all && all.length > 1 ? wordOf(params.key) : spelling(inner, side).labels[place]}” (${all && all.length > 1 ? t("links.positions", { from: all[0], to: all.at(-1) }) : t("links.position", { position: place })})`;
   return wideTable(t("links.caption", { query: name(queries, at.query), key: name(keys, at.key, at.keys) }), [t("word.head"), t("links.weight"), t("links.distance"), t("links.untrained"), t("links.uniform")],
     shown.map((link) => [link.name, figure(link.weight), figure(link.distance), figure(link.untrained), figure(link.uniform)]));
 }

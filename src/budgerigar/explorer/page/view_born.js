@@ -58,8 +58,7 @@ class Moments {
       this.matrix = matrixOf(app, answer);
       this.map.show(this.matrix, mapOptions(app));
       this.cursor();
-      const mean = answer.entropy.data.reduce((sum, value) => sum + value, 0) / answer.entropy.data.length;
-      this.facts.replaceChildren(h("p", { class: "facts" }, h("span", {}, t("head.entropy", { value: number(mean, 3) })), h("span", {}, t("head.difference", { value: number(answer.difference, 2) }))));
+      this.facts.replaceChildren(h("p", { class: "facts" }, answer.mean_entropy === null ? null : h("span", {}, t("head.entropy", { value: number(answer.mean_entropy, 3) })), h("span", {}, t("head.difference", { value: number(answer.difference, 2) }))));
     } catch (error) {
       this.facts.replaceChildren(failure(error));
     } finally {

@@ -1,6 +1,6 @@
 // Switch heads off and see what becomes of the next token, the loss, the translation; and what each head alone does.
 
-import { button, choice, failure, h, headName, number, panel, percent, said, show, table, word } from "./dom.js";
+import { button, choice, failure, h, headName, number, panel, percent, said, show, table, whole, word } from "./dom.js";
 import { meter, scrolling } from "./meters.js";
 import { abilityName } from "./role_names.js";
 import { siteOf } from "./sites.js";
@@ -20,13 +20,12 @@ function offHere(app, site) {
   return (of ?? site.of) === site.of && (kind ?? site.kind) === site.kind ? off ?? [] : [];
 }
 
-/** How heads can be switched off here: a mean needs a text to be taken from, which only a decoder writes itself. */
+/** How heads can be switched off here: additive attention runs word by word, so no place of another text is its own. */
 function waysOf(app) {
-  return app.about.kind === "decoder" ? ["mean", "zero", "resample"] : ["zero"];
+  return app.about.kind === "rnn-encoder-decoder" ? ["mean", "zero"] : ["mean", "zero", "resample"];
 }
 
 function howOf(app) {
-  if (waysOf(app).length === 1) return "zero";
   return app.question.off?.length ? app.question.how ?? "zero" : app.setting("off.how", "mean");
 }
 
@@ -83,8 +82,16 @@ function guesses(answer) {
     scrolling(t("off.next"), table(t("off.next"), [t("word.token"), t("off.before"), t("off.after"), t("off.change")], rows, { hidden: true }), true)];
 }
 
+/** What the mean (or the other text's output) is taken from. */
+function takenFrom({ reference, how }) {
+  if (!reference) return [];
+  const positions = { text: "off.of.text", source: "off.of.source", translation: "off.of.translation" };
+  const what = t(positions[reference.of], { count: whole(reference.positions) });
+  return [h("p", { class: "soft" }, t(how === "mean" ? "off.over" : "off.from"), " ", what, ": ", said(reference.texts), ".")];
+}
+
 function result(answer) {
-  const parts = [];
+  const parts = takenFrom(answer);
   const pair = (words, text) => h("div", {}, h("dt", {}, words), h("dd", {}, h("bdi", {}, text || "∅")));
   if (answer.translation) {
     parts.push(h("h3", {}, t("off.translation")), h("dl", { class: "sentences" }, pair(t("off.before"), answer.translation.before), pair(t("off.after"), answer.translation.after)));
@@ -96,7 +103,7 @@ function result(answer) {
       h("div", {}, h("dt", {}, t("off.rise")), h("dd", { class: "big" }, `${after >= before ? "+" : "−"}${number(Math.abs(after - before), 3)}`))));
   }
   if (answer.guesses) parts.push(...guesses(answer));
-  if (!parts.length) parts.push(h("p", { class: "note" }, t("off.encoder")));
+  if (!answer.guesses && !answer.translation) parts.push(h("p", { class: "note" }, t("off.encoder")));
   return parts;
 }
 
@@ -157,21 +164,27 @@ function everyPanel(app, site, effects, redraw) {
   const status = h("span", { class: "soft", role: "status" });
   const how = howOf(app);
   const all = Array.from({ length: site.layers * site.heads }, (_, at) => headName(Math.floor(at / site.heads), at % site.heads));
+  let stopped = false;
+  const stop = button(t("job.stop"), () => (stopped = true), { class: "plain", hidden: true });
   const run = async () => {
     start.disabled = true;
+    stopped = false;
+    stop.hidden = false;
     for (const [at, name] of all.entries()) {
       if (!place.isConnected) return;
+      if (stopped) break;
       status.textContent = t("off.trying", { at: at + 1, all: all.length });
       effects.set(name, effectOf(await app.ask("off", { top: TOP, measure: false }, asking(app, site, [name], how))));
     }
-    status.textContent = "";
+    status.textContent = stopped ? t("job.stopped") : "";
     start.disabled = false;
+    stop.hidden = true;
     redraw();
     place.replaceChildren(effectTable(app, site, effects));
   };
   const start = button(t("off.try", { count: all.length }), () => run().catch((error) => status.replaceChildren(failure(error))));
   start.disabled = !recorded(app, site, [all[0]], how);
-  return panel(t("off.every"), t("off.every.lead"), h("div", { class: "controls" }, start, status), place);
+  return panel(t("off.every"), t("off.every.lead"), h("div", { class: "controls" }, start, status, stop), place);
 }
 
 export const offView = {
@@ -191,9 +204,9 @@ export const offView = {
       app.set("off.how", value);
     });
     const off = app.question.off ?? [];
-    const whole = off.length ? button(t("off.all.on"), () => ask(app, site, [], "mean")) : null;
+    const every = off.length ? button(t("off.all.on"), () => ask(app, site, [], "mean")) : null;
     const few = app.source.live ? null : h("p", { class: "note" }, t(recorded(app, site, [headName(0, 0)], howOf(app)) ? "off.kept" : "off.not.kept"), " ", t("needs.live"));
-    root.append(panel(t("off.title"), t("off.lead"), how, place, few, h("div", { class: "controls" }, whole, h("p", { class: "soft" }, t(ways.length > 1 ? "off.ways" : "off.zero.only")))));
+    root.append(panel(t("off.title"), t("off.lead"), how, place, few, h("div", { class: "controls" }, every, h("p", { class: "soft" }, t("off.ways")))));
     root.append(off.length ? resultPanel(app) : panel(t("off.none.title"), null, h("p", { class: "note" }, t("off.none"))));
     if (app.about.kind !== "encoder") root.append(everyPanel(app, site, effects, () => place.replaceChildren(board(app, site, effects))));
     if (returning) place.querySelector(`[data-name="${returning}"]`)?.focus({ preventScroll: true });

@@ -39,8 +39,9 @@ def gates(look: Look, layer: int = 0) -> dict[str, Any]:
 
     {"layer", "layers", "cell": "lstm"|"gru"|"elman", "title": "LSTM", "units": H,
      "gates": [names of parts between 0 and 1], "parts": {name: f2 (T,H)}, "order": i4 (H) (units, the
-     longest memory first), "memory": str (the part that is carried on), "memory_lengths": f4 (H)
-     (tokens after which 1/e is left), "kept_share": [T floats or null: no memory yet],
+     longest memory first), "opens": i4 (tokens before which the memory is empty: the first of each
+     document), "memory": str (the part that is carried on), "memory_lengths": f4 (H) (tokens after
+     which 1/e is left), "kept_share": [T floats or null: no memory yet],
      "difference": float, "equations": [str]}
     """
     found = look.trace.gates(layer)
@@ -54,6 +55,7 @@ def gates(look: Look, layer: int = 0) -> dict[str, Any]:
         "gates": found.gates,
         "parts": {name: Stored(values, "f2") for name, values in found.values.items()},
         "order": found.order,
+        "opens": np.flatnonzero(~found.memory_before.any(axis=1)).astype(np.int32),
         "memory": "cell" if found.kind == "lstm" else "hidden",
         "memory_lengths": found.memory_lengths,
         "kept_share": [None if math.isnan(share) else share for share in shares],
