@@ -78,7 +78,7 @@ def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
         seed=seed,
         problem=said(
             "A recurrent network squeezes all that it has read into one vector, word after word; what "
-            "was said long ago fades."
+            "was said long ago has to survive each of these rewritings."
         ),
         without=Measured(
             said("LSTM, {told}+ words later", told=sizes.told), without, said("% recalled"), 1
