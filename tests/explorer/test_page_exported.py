@@ -232,11 +232,10 @@ def rows_asked(look: Look) -> list[tuple[str, Any]]:
         rows, columns = len(site.query_spelling), len(site.key_spelling)
         for query in sorted({0, rows // 2, rows - 1}):
             found += [("row", {**place, "query": query}), ("steps", {**place, "query": query})]
-        ends = {"query": rows - 1, "key": min(2, columns - 1)}
-        for untrained in (True, False):
-            found.append(
-                ("links", {**ends, "of": site.of, "kind": site.kind, "untrained": untrained})
-            )
+        ends = {"query": rows - 1, "of": site.of, "kind": site.kind}
+        keys = range(min(2, columns - 1), min(4, columns))
+        for key, untrained in ((keys[0], True), (list(keys), True), (keys[0], False)):
+            found.append(("links", {**ends, "key": key, "untrained": untrained}))
     return found
 
 

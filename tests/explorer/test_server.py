@@ -64,6 +64,7 @@ def test_the_models_and_what_they_can(served: Served, little: bg.Model) -> None:
     assert models[0]["kind"] == "decoder"
     assert models[0]["checkpoints"] == ["step-00000000", "step-00000002", "step-00000004"]
     assert {"about", "read", "head"} <= set(models[0]["views"])
+    assert (models[0]["context_length"], models[0]["most_tokens"]) == (64, 64)
     assert "alignment" not in models[0]["views"]
 
 

@@ -168,7 +168,7 @@ def test_questions_that_a_translator_refuses() -> None:
         ("row", {"layer": 0, "head": 0, "query": 99}, "no query 99"),
         ("steps", {"layer": 0, "head": 0, "query": 99}, "no query 99"),
         ("grid", {"layer": 9}, "no layer 9"),
-        ("links", {"query": "it", "key": 0.5}, "a position or a word"),
+        ("links", {"query": "it", "key": 0.5}, "a position, a list of positions, or a word"),
         ("links", {"query": 99, "key": 0}, "no position 99"),
         ("generate", {"count": 0}, "from 1 to 200"),
         ("generate", {"temperature": float("nan")}, "a number from"),
@@ -200,9 +200,25 @@ def test_what_fits_is_shown_and_what_does_not_is_refused_in_words(kind: str) -> 
         assert ["d_model", "16"] in dict(about["facts"])["sizes"]
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_how_many_tokens_texts_have(kind: str) -> None:
+    looked = viewed.look(kind)
+    texts = ["a", STORY]
+    found = view(look_at(looked.model, {}), "count", texts=texts)
+    if looked.pair:
+        wanted = [len(looked.source_tokenizer.encode(text)) + 1 for text in texts]  # its <end>
+    else:
+        wanted = [len(looked.model.encode(text)) for text in texts]
+    assert found["tokens"].tolist() == wanted
+    assert found["most_tokens"] == view(looked, "about")["most_tokens"]
+    with pytest.raises(UserError, match="at most 32 texts"):
+        view(looked, "count", texts=["a"] * 33)
+
+
 # -- promises --------------------------------------------------------------------------------------
 
 PARAMS: dict[str, dict[str, Any]] = {
+    "count": {"texts": ["a"]},
     "links": {"query": 3, "key": 1},
     "head": {"layer": 0, "head": 0},
     "row": {"layer": 0, "head": 0, "query": 2},
@@ -211,8 +227,8 @@ PARAMS: dict[str, dict[str, Any]] = {
     "unit": {"layer": 0, "unit": 0},
     "reach": {"positions": 2},
 }
-OURS = ("about", "read", "links", "grid", "head", "row", "steps", "alignment", "generate", "gates",
-        "unit", "reach", "back_off")  # fmt: skip
+OURS = ("about", "count", "read", "links", "grid", "head", "row", "steps", "alignment", "generate",
+        "gates", "unit", "reach", "back_off")  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -37,6 +37,14 @@ export function appended(app, id) {
   return { ...rest, ids: [...ids, id] };
 }
 
+let returning = null; // where the panel stood on the screen when a token was appended by it
+
+/** Append a token; the panel drawn for the longer text takes the focus and the place of this one. */
+function append(app, id, place) {
+  returning = place.closest(".panel").getBoundingClientRect().top;
+  app.look(appended(app, id));
+}
+
 /** The list of words with the true p and, where a filter is on, the chance of being drawn. */
 function list(app, options, place) {
   const { next, words } = app.reading;
@@ -47,7 +55,7 @@ function list(app, options, place) {
   const items = named.map((id) => ({
     label: words[id], share: chances[id], faint: chances[id] === 0,
     note: plain ? null : t("next.truly", { p: percent(truth[id]) }),
-    onclick: appended(app, id) ? () => app.look(appended(app, id)) : null,
+    onclick: appended(app, id) ? () => append(app, id, place) : null,
   }));
   const shown = named.reduce((sum, id) => sum + chances[id], 0);
   const rest = { count: chances.length - named.length, share: Math.max(0, 1 - shown) };
@@ -56,6 +64,13 @@ function list(app, options, place) {
   place.replaceChildren(
     h("p", { class: "soft" }, plain ? t("next.plain") : t("next.kept", { kept: whole(kept), all: whole(chances.length) })),
     bars(items, rest, { name: t("next.title"), of: most, action: (label) => t("next.append", { label }) }));
+}
+
+function returned(element) {
+  if (returning === null || !element.isConnected) return;
+  scrollBy({ top: element.getBoundingClientRect().top - returning, behavior: "instant" });
+  element.querySelector(".bar button")?.focus({ preventScroll: true });
+  returning = null;
 }
 
 /** The panel; the sliders change what is shown at once and stand in the address. */
@@ -90,5 +105,6 @@ export function nextPanel(app) {
     again.querySelector(".sliders button").focus({ preventScroll: true });
   };
   panelElement.classList.add("next");
+  if (returning !== null) requestAnimationFrame(() => returned(panelElement));
   return panelElement;
 }

@@ -87,9 +87,11 @@ export const sentenceView = {
     const strip = surprisePanel(app);
     root.append(strip.element, ...encoderPanels(app));
     if (app.reading.next) root.append(nextPanel(app));
-    if (app.about.views.includes("generate")) root.append(writingPanel(app));
+    const writing = app.about.views.includes("generate") ? writingPanel(app) : null;
+    if (writing) root.append(writing.element);
     return (changed) => {
       if (changed.has("selection")) strip.refresh();
+      if (changed.has("settings")) writing?.refresh();
     };
   },
 };

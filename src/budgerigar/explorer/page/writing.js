@@ -114,8 +114,18 @@ function recordedSettings(app, options) {
   return h("div", { class: "field" }, h("label", { for: "writing-kept" }, t("writing.kept")), select);
 }
 
+/** What is chosen under "What comes next?" holds here too, and is said; its temperature is where this one begins. */
+function takeOver(app, options, note) {
+  const { topK = 0, topP = 1, temperature } = app.setting("sampling", {});
+  Object.assign(options, { top_k: topK || null, top_p: topP < 1 ? topP : null });
+  if (temperature !== undefined) options.temperature = temperature;
+  const filters = [options.top_k ? `top-k ${options.top_k}` : null, options.top_p ? `top-p ${number(options.top_p, 2)}` : null].filter(Boolean);
+  note.textContent = filters.length ? t("writing.filters", { filters: filters.join(", ") }) : "";
+  note.hidden = !filters.length;
+}
+
 function freeSettings(options) {
-  const seed = h("input", { type: "number", min: 0, max: 99999, value: 0, id: "seed", oninput: () => (options.seed = Math.max(0, Math.round(Number(seed.value) || 0))) });
+  const seed = h("input", { type: "number", min: 0, max: 99999, value: options.seed, id: "seed", oninput: () => (options.seed = Math.max(0, Math.round(Number(seed.value) || 0))) });
   return [slider(t("writing.count"), { min: 1, max: 60, step: 1, value: options.count }, (count) => (options.count = count)),
     slider(t("next.temperature"), { min: 0, max: 2, step: 0.05, value: options.temperature, show: (value) => number(value, 2) }, (temperature) => (options.temperature = temperature)),
     h("label", { class: "slider", for: "seed" }, h("span", {}, t("writing.seed")), seed)];
@@ -128,8 +138,15 @@ export function writingPanel(app) {
   const given = app.reading.spellings.predicted && !app.reading.prefix ? "" : app.reading.text;
   const go = () => show(place, app.ask("generate", { ...options }).then((answer) => ({ ...answer, given })), player, 6);
   const kept = app.source.live ? null : recordedSettings(app, options);
-  const settings = kept ? [kept] : freeSettings(options);
-  const controls = h("div", { class: "sliders" }, ...settings, button(t("writing.go"), go, { class: "primary", disabled: !app.can("generate", options) }));
+  const filters = h("p", { class: "soft" });
+  const start = button(t("writing.go"), go, { class: "primary", disabled: !app.can("generate", options) });
+  const controls = h("div", { class: "sliders" });
+  const refresh = () => {
+    if (!kept) takeOver(app, options, filters);
+    controls.replaceChildren(...(kept ? [kept] : freeSettings(options)), start);
+  };
+  filters.hidden = true;
+  refresh();
   const note = app.source.live ? null : h("p", { class: "note" }, kept ? `${t("writing.others")} ` : "", t("needs.live"));
-  return panel(t("writing.title"), t("writing.lead"), controls, note, place);
+  return { element: panel(t("writing.title"), t("writing.lead"), controls, filters, note, place), refresh };
 }

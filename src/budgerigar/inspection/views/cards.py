@@ -12,6 +12,7 @@ from budgerigar.inspection.views.sides import places_of
 from budgerigar.layers.packed_linear import n_weights
 from budgerigar.models.card import card
 from budgerigar.models.card_words import quantity
+from budgerigar.text.pair_store import encode_source
 
 
 def about(look: Look) -> dict[str, Any]:
@@ -71,11 +72,18 @@ def count(look: Look, texts: list[str]) -> dict[str, Any]:
 
     {"tokens": i4 (one for each text), "most_tokens": int (of a question)}
     """
-    lengths = [len(look.model.encode(text)) for text in texts]
     return {
-        "tokens": np.array(lengths, dtype=np.int32),
+        "tokens": np.array([_length(look, text) for text in texts], dtype=np.int32),
         "most_tokens": most_tokens(look.network),
     }
+
+
+def _length(look: Look, text: str) -> int:
+    """Of a source with its `<end>`; the model itself would refuse one that is too long."""
+    if not look.pair:
+        return len(look.model.encode(text))
+    line = text.lower() if getattr(look.model, "lowercase", False) else text
+    return len(encode_source(look.source_tokenizer, line))
 
 
 def bare(network: Any) -> Any:
