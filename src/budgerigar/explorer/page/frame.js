@@ -31,12 +31,16 @@ function field(name, words, value, { submit, typed, placeholder = "" }) {
 export function questionForm(app, { onask, ontyped }) {
   const question = app.question ?? {};
   const model = app.models.find(({ id }) => id === question.model) ?? app.models[0];
-  const pair = /encoder-decoder/.test(model.kind);
+  const readsPairs = ({ kind }) => /encoder-decoder/.test(kind);
+  const pair = readsPairs(model);
   const read = () => {
-    const kept = Object.fromEntries(Object.entries(app.question ?? {}).filter(([name]) => ["off", "how", "of", "kind", "checkpoint", "blank"].includes(name)));
+    const wanted = app.models.find(({ id }) => id === select.value); // chosen already, and not read yet
+    if (wanted.id !== model.id && readsPairs(wanted) !== pair) return { model: wanted.id };
+    const changes = wanted.id === model.id ? app.question ?? {} : {};
+    const kept = Object.fromEntries(Object.entries(changes).filter(([name]) => ["off", "how", "of", "kind", "checkpoint", "blank"].includes(name)));
     const value = (name) => form.elements.namedItem(name).value;
-    if (!pair) return { ...kept, model: model.id, text: value("text") };
-    return { ...kept, model: model.id, source: value("source"), target: value("target").trim() ? value("target") : null };
+    if (!pair) return { ...kept, model: wanted.id, text: value("text") };
+    return { ...kept, model: wanted.id, source: value("source"), target: value("target").trim() ? value("target") : null };
   };
   const submit = () => onask(read());
   const events = { submit, typed: () => ontyped(read) };

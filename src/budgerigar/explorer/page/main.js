@@ -176,7 +176,9 @@ class Page {
     if (this.failed && this.failed.status === undefined && !this.failed.missing) console.error(this.failed);
     const [known, read] = [about.value ?? null, this.failed ? null : reading.value];
     Object.assign(app, { about: known, reading: read, took: performance.now() - began, unread: this.failed });
-    if (going || !document.activeElement?.matches(".ask textarea")) this.fillForm(); // never under who types
+    this.read = question;
+    const typing = document.activeElement?.matches(".ask textarea") && this.form.querySelector("#ask-model").value === question.model;
+    if (going || !typing) this.fillForm(); // never under who types
     this.gone(asked);
     this.frame();
     await this.drawView();
@@ -189,6 +191,14 @@ class Page {
   gone(name) {
     const { app } = this;
     if (name !== undefined && name !== app.question.model) this.form.append(h("p", { class: "note", role: "status" }, t("error.gone", { name, model: app.question.model })));
+  }
+
+  /** The app as it is now, for one drawing of a view: what is asked next while it waits for answers changes nothing of it. */
+  still() {
+    const { app, read } = this;
+    const { of, kind } = app.state.get().selection;
+    const get = () => ({ ...app.state.get(), selection: { ...app.state.get().selection, of, kind } });
+    return Object.assign(Object.create(app), { about: app.about, reading: app.reading, question: read, state: { ...app.state, get } });
   }
 
   async drawView() {
@@ -216,7 +226,7 @@ class Page {
     this.update = null;
     this.drawn = root;
     try {
-      const update = await view.draw(body, app);
+      const update = await view.draw(body, this.still());
       if (this.drawn !== root) return;
       this.update = update ?? null;
       const top = this.path.taken();
