@@ -226,8 +226,9 @@ def _units(
         changes = word_changes(path, path.push(layer, "feed_forward", written))
     found = []
     for k, number in enumerate(chosen):
-        order = np.argsort(changes[k], kind="stable") if changes[k].any() else np.array([], int)
-        up, down = order[::-1][:words], order[:words]
+        up, down = (
+            _extremes(changes[k], words) if words and changes[k].any() else (np.array([], int),) * 2
+        )
         found.append(
             Unit(
                 int(number),
@@ -238,6 +239,14 @@ def _units(
             )
         )
     return found
+
+
+def _extremes(values: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Places of the `count` largest and smallest of (V,), the outermost first."""
+    count = min(count, len(values))
+    low = np.argpartition(values, count - 1)[:count]
+    high = np.argpartition(values, -count)[-count:]
+    return high[np.argsort(-values[high])], low[np.argsort(values[low])]
 
 
 def word_changes(path: Path, pushed: np.ndarray) -> np.ndarray:

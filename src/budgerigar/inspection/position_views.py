@@ -14,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -184,8 +185,7 @@ def slide(
     layer, number = parse_head(head, len(site.modules), site.modules[0].n_heads)
     positions = _positions(trace)
     _check_slide(stream, positions, by)
-    inputs = {**trace.inputs, "positions": positions + by}
-    logits, values = run(trace.network, inputs, ())
+    logits, values = _slid_pass(trace, positions, by)
     module = site.modules[layer]
     view, bias = _slid_view(trace, site, by)
     taps = [values[f"{module.name}.{part}"].float() for part in ("query", "key", "value")]
@@ -207,6 +207,23 @@ def slide(
         largest / size if size else largest,
         _apart(logits[0], trace.logits) if stream.ends else None,
     )
+
+
+_KEPT = 2**24  # numbers of a pass that are kept
+_slid: WeakKeyDictionary[Trace, tuple[int, Tensor, dict[str, Tensor]]] = WeakKeyDictionary()
+"""the last slid pass, where it is not too large: its heads are asked for one after the other"""
+
+
+def _slid_pass(trace: Trace, positions: Tensor, by: int) -> tuple[Tensor, dict[str, Tensor]]:
+    """Logits and taps of the text `by` positions later; whether weights changed, `Trace.steps` sees."""
+    kept = _slid.get(trace)
+    if kept is not None and kept[0] == by:
+        return kept[1:]
+    logits, values = run(trace.network, {**trace.inputs, "positions": positions + by}, ())
+    _slid.clear()
+    if logits.numel() + sum(value.numel() for value in values.values()) <= _KEPT:
+        _slid[trace] = by, logits, values
+    return logits, values
 
 
 def most_slide(trace: Trace) -> int:
