@@ -153,6 +153,7 @@ class Lesson {
     const written = now.tour.languages.any ? null : currentLanguage() === "zh" && now.tour.languages.zh ? "zh-Hans" : "en";
     const article = h("article", { class: "panel lesson", lang: written }, ...body, single ? turning(app, now) : "");
     root.replaceChildren(h("div", { class: "lesson-top" }, ...[tourChoice(app, tours, now.tour), single ? contents(app, now) : null].filter(Boolean)), article);
+    if (root.isConnected) document.title = `${now.pages[now.at - 1].title} · ${t("title")}`;
     if (!turned) return;
     scrollTo({ top: root.getBoundingClientRect().top + scrollY - 90 });
     article.querySelector(".lesson-title").focus({ preventScroll: true });
