@@ -104,5 +104,5 @@ def test_every_word_that_is_asked_for_is_there_and_used() -> None:
 
 
 def test_abilities_are_named_as_in_the_library() -> None:
-    named = set(re.findall(r'_Task\("\w+", "([^"]+)"', inspect.getsource(behaviours)))
+    named = set(re.findall(r'_Task\(\s*"\w+",\s*"([^"]+)"', inspect.getsource(behaviours)))
     assert named == {text for key, text in words("en").items() if key.startswith("ability.")}
