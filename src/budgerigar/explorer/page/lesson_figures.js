@@ -152,7 +152,7 @@ async function shuffle(scene) {
   const more = rows.length - FEW;
   return [wideTable(t("lesson.shuffle"), [t("word.token"), t("lesson.was"), t("lesson.is"), t("lesson.apart")], rows.slice(0, FEW), { numbersFrom: 1 }),
     more > 0 ? h("p", { class: "soft" }, t("lesson.more", { count: more })) : null,
-    h("p", {}, t(answer.same ? "lesson.same" : "lesson.other", { value: percent(answer.largest) }))];
+    h("p", {}, t(answer.same ? "lesson.same" : "lesson.other", { value: number(answer.largest, 2) }))];
 }
 
 async function translation(scene) {
@@ -168,7 +168,9 @@ async function translation(scene) {
 
 function lengths(scene) {
   const rows = LENGTHS.map((length) => [whole(length), whole(cellCount(scene, length)), large(cacheBytes(scene, length))]);
-  return wideTable(t("lesson.lengths", { model: scene.question.model }), [t("lesson.tokens"), t("lesson.cells"), t("lesson.cache")], rows, { numbersFrom: 0 });
+  const narrow = siteOf(scene).windows.filter(Boolean);
+  return [wideTable(t("lesson.lengths", { model: scene.question.model }), [t("lesson.tokens"), t("lesson.cells"), t("lesson.cache")], rows, { numbersFrom: 0 }),
+    narrow.length ? h("p", { class: "soft" }, t("lesson.window", { model: scene.question.model, layers: narrow.length, window: Math.max(...narrow) })) : null];
 }
 
 /** A button that shows a view of the page with the scene's sentence, words and head chosen. */

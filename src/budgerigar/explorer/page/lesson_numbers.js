@@ -22,8 +22,14 @@ export function cacheBytes(scene, length) {
 
 /** Weights that all heads compute for a text of `length` tokens, each looking at itself and what is before. */
 export function cellCount(scene, length) {
-  const { layers, heads, causal } = site(scene, {});
-  return layers * heads * (causal ? (length * (length + 1)) / 2 : length * length);
+  const { heads, causal, windows } = site(scene, {});
+  const half = (n) => (n * (n + 1)) / 2;
+  const cells = (window) => {
+    if (!causal) return length * length;
+    const wide = Math.min(window ?? length, length);
+    return half(wide) + (length - wide) * wide;
+  };
+  return heads * windows.reduce((sum, window) => sum + cells(window), 0);
 }
 
 async function step(scene, params, name) {

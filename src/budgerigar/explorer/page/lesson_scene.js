@@ -17,8 +17,15 @@ export class Absent extends Error {
 
 const pairs = (model) => /encoder-decoder/.test(model.kind);
 
-function questionFor(model, page, sentence) {
-  return pairs(model) ? { model: model.id, source: page.source || sentence } : { model: model.id, text: sentence };
+const questionFor = (model, text) => (pairs(model) ? { model: model.id, source: text } : { model: model.id, text });
+
+/** What a translator is given: the page's source, or its sentence where that is made of characters that the model does not
+ * know and reads byte by byte. */
+async function sourceFor(app, model, page, sentence) {
+  const texts = [page.source];
+  if (!page.source || !sentence || !app.can("count", { texts }, { model: model.id })) return page.source || sentence;
+  const { tokens } = await app.ask("count", { texts }, { model: model.id });
+  return tokens.data[0] > 2 * [...page.source].length + 1 ? sentence : page.source;
 }
 
 /** A story, then shorter ones: sentences are left out from the last but one backwards; its first and its last stay. */
@@ -43,11 +50,12 @@ async function fitting(app, model, texts) {
 async function readable(app, page, sentence, models) {
   const told = stories(sentence);
   const word = named(page.blocks).find((params) => params.word)?.word; // what comes next has to have a place, too
-  const texts = (model) => (pairs(model) && page.source ? [page.source] : told.map((story) => (word ? `${story} ${word}` : story)));
-  const rooms = await Promise.all(models.map((model) => fitting(app, model, texts(model))));
+  const asked = await Promise.all(models.map(async (model) => (pairs(model) && page.source ? [await sourceFor(app, model, page, sentence)] : told)));
+  const measured = (texts, model) => texts.map((text) => (word && !pairs(model) ? `${text} ${word}` : text));
+  const rooms = await Promise.all(models.map((model, number) => fitting(app, model, measured(asked[number], model))));
   for (let at = 0; at < told.length; at++) {
     for (const [number, model] of models.entries()) {
-      const question = questionFor(model, page, told[at]);
+      const question = questionFor(model, asked[number][at]);
       if (rooms[number][at]?.fits && app.can("read", { top: TOP }, question)) return { question, reading: await app.ask("read", { top: TOP }, question) };
     }
   }
@@ -72,6 +80,7 @@ export async function sceneOf(app, page, sentence) {
   scene.remarks = [
     now && now.id !== model ? t(fits(now) ? "lesson.instead.long" : "lesson.instead.kind", { model, other: now.id }) : null,
     text !== undefined && text !== sentence ? t("lesson.shorter", { model, context: scene.about.most_tokens }) : null,
+    page.source && scene.question.source !== undefined && scene.question.source !== page.source ? t("lesson.script", { model }) : null,
     inPieces(scene, page),
   ].filter(Boolean);
   return scene;

@@ -43,7 +43,7 @@ class Page {
   /** A sentence as the model that is shown reads it, and what is special about that. */
   told(sentence) {
     const remarks = (this.scene?.remarks ?? []).map((words) => h("p", { class: "note lesson-remark" }, words));
-    return [h("p", { class: "lesson-sentence" }, h("bdi", {}, this.scene?.question.text ?? sentence)), ...remarks];
+    return [h("p", { class: "lesson-sentence" }, h("bdi", {}, this.scene?.question.text ?? this.scene?.question.source ?? sentence)), ...remarks];
   }
 
   figure(block) {
@@ -100,7 +100,7 @@ class Page {
     await this.speakOf(sentence);
     const facts = [t(`lesson.level.${level}`), minutes ? t("lesson.minutes", { minutes }) : null, this.scene ? t("lesson.model", { model: this.scene.question.model }) : null];
     const head = [h("h2", { tabindex: -1, class: "lesson-title" }, title), h("p", { class: "soft" }, facts.filter(Boolean).join(" · "))];
-    const asked = this.scene?.question.source ? source || sentence : sentence;
+    const asked = this.scene?.question.source === undefined && sentence ? sentence : source || sentence;
     const { unread } = this.app;
     if (unread && !unread.missing) head.push(h("p", { class: "note lesson-unread", role: "status" }, t("lesson.unread", { why: failure(unread).textContent })));
     if (asked) head.push(...this.told(asked));
