@@ -73,13 +73,14 @@ def switched(
 ) -> Switched:
     """Copying, the gap of stories, loss or translation with and without some heads.
 
-    how: "mean", "resample" or "zero"; None: "mean", of an encoder-decoder "zero", which has no other.
+    how: "mean", "resample" or "zero"; None: "mean".
     """
     from budgerigar.inspection.switched import switch_off
 
     settings = _settings(model)
-    chosen = how or ("zero" if model.translates else "mean")
-    return switch_off(model.network, model.tokenizer, off, chosen, of=of, kind=kind, **settings)
+    return switch_off(
+        model.network, model.tokenizer, off, how or "mean", of=of, kind=kind, **settings
+    )
 
 
 def _settings(model: Any) -> dict[str, Any]:
@@ -89,3 +90,17 @@ def _settings(model: Any) -> dict[str, Any]:
         "source_tokenizer": model.source_tokenizer,
         "start_id": None if model.translates else model.start_id,
     }
+
+
+def reference_of(model: Any, text: str | None) -> Any:
+    """What means are taken from; None: a decoder writes it itself."""
+    from budgerigar.inspection import references
+    from budgerigar.inspection.role_probes import Reader
+
+    paired = model.translates
+    reads_all = getattr(model.config, "assembly", None) == "encoder-only"
+    start = None if paired else model.start_id
+    reader = Reader(model.network, model.tokenizer, model.source_tokenizer, start)
+    if text is not None:
+        return references.of_sources(reader, text) if paired else model.encode(text)
+    return references.usual(reader) if paired or reads_all else None

@@ -368,8 +368,11 @@ class Model(Writes, HasHeads):
     ) -> Model:
         """A view with some heads switched off or values replaced; the original never changes.
 
-        `how`: "zero", or "mean" and "resample", which take from the text `reference`.
+        `how`: "zero", or "mean" and "resample", which take from the text `reference` (an
+        encoder-decoder: from its lines as sources and the model's own translations). Without one: from
+        a text that a decoder writes itself, or see `inspection.references`.
         """
+        from budgerigar.api.heads import reference_of
         from budgerigar.inspection.editing import EditedNetwork, plan_edit
 
         edit = plan_edit(
@@ -379,7 +382,7 @@ class Model(Writes, HasHeads):
             of=of,
             kind=kind,
             replace=replace,
-            reference=None if reference is None else self.encode(reference),
+            reference=reference_of(self, reference) if off and how != "zero" else None,
             start_id=self.start_id,
         )
         return dataclasses.replace(self, network=EditedNetwork(self.network, edit))

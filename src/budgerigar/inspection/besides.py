@@ -26,6 +26,7 @@ from typing import Any
 
 from budgerigar.errors import UserError
 from budgerigar.inspection.born import spread
+from budgerigar.inspection.editing import ALL_WAYS, WAYS
 from budgerigar.inspection.heads import Head
 from budgerigar.inspection.pair_traces import PairTrace
 from budgerigar.inspection.records import (
@@ -141,7 +142,7 @@ class Besides:
 
     def _switched(self, look: Look) -> Iterator[Recorded]:
         heads = self._tried(look)
-        ways = ["mean", "zero", "resample"] if look.kind == "decoder" else ["zero"]
+        ways = WAYS.get(look.kind, ALL_WAYS)
         first = next(one for one in self.looks if model_id(one) == model_id(look))
         if look is not first or len(heads) > MOST_TRIED:
             ways = ways[:1]

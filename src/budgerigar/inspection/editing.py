@@ -2,8 +2,10 @@
 
 Three ways to switch a head off (its output, before the output projection): "zero"; "mean", its mean
 over the positions of a reference text; "resample", its output at the same position of the
-reference. Zero takes the head where it never was in training; mean and resample leave what does
-not depend on the text (Wang et al. 2022 and Chan et al. 2022 use them for that reason).
+reference (of several texts: of one after the other). Positions are those of the head's queries: of the
+source for an encoder's heads, of the translation, the row that predicts <end> among them, for both
+kinds of a translator's decoder. Zero takes the head where it never was in training; mean and resample
+leave what does not depend on the text (Wang et al. 2022 and Chan et al. 2022 use them for that reason).
 
 Shapes: B batch, T positions, H heads, E d_head.
 """
@@ -11,6 +13,7 @@ Shapes: B batch, T positions, H heads, E d_head.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
@@ -18,23 +21,35 @@ from torch import Tensor
 
 from budgerigar.errors import UserError
 from budgerigar.inspection.names import parse_heads
-from budgerigar.inspection.passes import pass_inputs, run
+from budgerigar.inspection.passes import pass_inputs, run_together
 from budgerigar.inspection.places import choose, places
+from budgerigar.layers.additive_attention import AdditiveAttention
 from budgerigar.layers.taps import Replacement, Taps
 from budgerigar.models.base import check_ids
 from budgerigar.said import said
 
 How = Literal["zero", "mean", "resample"]
 _HOWS = ("zero", "mean", "resample")
+WAYS: dict[str, tuple[How, ...]] = {"rnn-encoder-decoder": ("mean", "zero")}
+"""kind of model -> how its heads can be switched off, where not in all three ways"""
+ALL_WAYS: tuple[How, ...] = ("mean", "zero", "resample")
 _OWN_TEXT = 256  # tokens of a reference text that the model writes itself
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Texts to take from: passes, inputs of `forward` each (1,T); words: what they are."""
+
+    passes: list[dict[str, Tensor]]
+    words: str
 
 
 class Edit:
     """What is changed: made once by `plan_edit`, turned into taps for each pass.
 
     heads: name of the head outputs' tap -> numbers of the heads switched off
-    reference: name of the tap -> head outputs (H,R,E) over a reference text of R positions; empty
-    for "zero"
+    reference: name of the tap -> head outputs (H,R,E) over reference texts of R positions; empty
+    for "zero". taken: these texts
     """
 
     def __init__(
@@ -43,8 +58,15 @@ class Edit:
         how: How,
         reference: dict[str, Tensor],
         replace: Mapping[str, Replacement],
+        taken: Reference | None = None,
     ) -> None:
         self.heads, self.how, self.reference, self.replace = heads, how, reference, dict(replace)
+        self.taken = taken
+
+    @property
+    def positions(self) -> int:
+        """How many positions the reference has; 0 for "zero"."""
+        return next((outputs.shape[1] for outputs in self.reference.values()), 0)
 
     def taps(self, record: Iterable[str] = (), start: Tensor | int = 0) -> Taps:
         """Taps for one pass whose first token stands at position `start` (or one per row, (B,))."""
@@ -84,16 +106,16 @@ def plan_edit(
     of: str | None = None,
     kind: str | None = None,
     replace: Mapping[str, Replacement] | None = None,
-    reference: Sequence[int] | None = None,
+    reference: Sequence[int] | Reference | None = None,
     start_id: int | None = None,
     seed: int = 0,
 ) -> Edit:
     """Check what is to be changed and read the reference text once.
 
     off: heads ("L2.H3") or whole layers ("L2"); replace: name or pattern of a tap -> function of its
-    value; reference: ids of the text that "mean" and "resample" take from. Without one the model
-    writes it itself (after `start_id`, drawn with `seed`): what it does on such text is what it
-    usually does. `UserError` for heads that are not there.
+    value; reference: the texts that "mean" and "resample" take from, or the ids of one. Without any a
+    decoder writes it itself (after `start_id`, drawn with `seed`): what it does on such text is what it
+    usually does; for other models see `references.usual`. `UserError` for heads that are not there.
     """
     if how not in _HOWS:
         raise UserError(f"how={how!r} is no way to switch a head off; use {', '.join(_HOWS)}")
@@ -109,12 +131,17 @@ def plan_edit(
     for pattern, function in (replace or {}).items():
         if not callable(function):
             raise UserError(f"replace[{pattern!r}] must be a function of the value")
-    outputs: dict[str, Tensor] = {}
-    if heads and how != "zero":
-        if reference is None:
-            reference = _own_text(network, start_id, seed)
-        outputs = _reference(network, list(heads), reference, start_id)
-    return Edit(heads, how, outputs, replace or {})
+    if not heads or how == "zero":
+        return Edit(heads, how, {}, replace or {})
+    if how == "resample" and isinstance(place.modules[0], AdditiveAttention):
+        raise UserError(
+            said(
+                "additive attention runs word by word inside the decoder's loop, where there is no "
+                "same position of another text; use how='mean' or 'zero'"
+            )
+        )
+    taken = _taken(network, reference, start_id, seed)
+    return Edit(heads, how, _outputs(network, list(heads), taken), replace or {}, taken)
 
 
 def edited_taps(
@@ -218,15 +245,33 @@ def _own_text(network: Any, start_id: int | None, seed: int) -> list[int]:
     return ids
 
 
-def _reference(
-    network: Any, names: list[str], ids: Sequence[int], start_id: int | None
-) -> dict[str, Tensor]:
-    """Head outputs (H,R,E) over the reference text."""
-    if not ids:
-        raise UserError("the reference text is empty; mean and resample need at least one token")
-    check_ids(ids, network.vocab_size, "the reference text")
+def _taken(
+    network: Any, reference: Sequence[int] | Reference | None, start_id: int | None, seed: int
+) -> Reference:
+    """The reference as passes."""
+    if isinstance(reference, Reference):
+        return reference
+    words = said("the given text")
+    if reference is None:
+        reference = _own_text(network, start_id, seed)
+        words = said("a text that the model wrote itself")
+    if not reference:
+        raise UserError(
+            said("the reference text is empty; mean and resample need at least one token")
+        )
+    check_ids(reference, network.vocab_size, said("the reference text"))
     if getattr(network, "encoder", None) is not None and network.decoder is not None:
-        raise UserError(said("an encoder-decoder's heads can be switched off with how='zero' only"))
-    inputs = pass_inputs(network, list(ids)[: network.context_length], start_id)
-    _, values = run(network, inputs, names)
-    return {name: values[name][0] for name in names}
+        raise UserError(
+            said(
+                "an encoder-decoder reads a source and a translation: its reference is made by "
+                "inspection.references, not of the ids of one text"
+            )
+        )
+    ids = list(reference)[: network.context_length]
+    return Reference([pass_inputs(network, ids, start_id)], words)
+
+
+def _outputs(network: Any, names: list[str], taken: Reference) -> dict[str, Tensor]:
+    """Head outputs (H,R,E) over all positions of the reference's texts, one after the other."""
+    ran = [values for _, values in run_together(network, taken.passes, names)]
+    return {name: torch.cat([values[name][0] for values in ran], dim=1) for name in names}

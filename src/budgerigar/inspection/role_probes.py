@@ -105,14 +105,14 @@ class Reader:
     def traces(self, examples: Sequence[Example], network: Any = None) -> Iterator[Trace]:
         """One pass over several examples, by the model or by another network of its shape."""
         network = network or self.network
-        given = [self._inputs(example) for example in examples]
+        given = [self.inputs(example) for example in examples]
         tokenizers = {"source_tokenizer": self.source_tokenizer or self.tokenizer}
         for example, ran in zip(examples, run_together(network, given), strict=True):
             source = {} if example.source is None else {"source": example.source, **tokenizers}
             start = None if source else self.start_id
             yield trace(network, self.tokenizer, example.ids, start, **source, record=(), ran=ran)
 
-    def _inputs(self, example: Example) -> dict[str, Tensor]:
+    def inputs(self, example: Example) -> dict[str, Tensor]:
         """What one pass over an example is given, as `trace` gives it."""
         if example.source is None:
             start, ids = self.start_id, example.ids

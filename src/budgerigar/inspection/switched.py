@@ -17,9 +17,10 @@ import torch
 
 from budgerigar.errors import UserError
 from budgerigar.inspection.behaviours import Ability, Behaviours, story_ids
-from budgerigar.inspection.editing import EditedNetwork, How, plan_edit
+from budgerigar.inspection.editing import EditedNetwork, How, Reference, plan_edit
 from budgerigar.inspection.labels import pad
 from budgerigar.inspection.places import choose, places
+from budgerigar.inspection.references import usual
 from budgerigar.inspection.role_probes import Reader
 from budgerigar.inspection.traces import Trace
 from budgerigar.progress import track
@@ -111,10 +112,11 @@ class Switches:
         how: How = "mean",
         of: str | None = None,
         kind: str | None = None,
-        reference: Sequence[int] | None = None,
+        reference: Sequence[int] | Reference | None = None,
     ) -> None:
-        """reference: ids that "mean" and "resample" take from; None: generated stories, as far as the
-        tokenizer holds them, else what the model writes itself.
+        """reference: what "mean" and "resample" take from; None: generated stories, as far as the
+        tokenizer holds them, else what the model writes itself; of an encoder or an encoder-decoder
+        see `references.usual`.
         """
         self.place = choose(places(network), network, of, kind, "heads that could be switched off")
         self.reader = Reader(network, tokenizer, source_tokenizer, start_id)
@@ -127,8 +129,9 @@ class Switches:
                 )
             )
         self.reference = reference
-        if reference is None and how != "zero" and not self.reader.paired:
-            self.reference = self._stories() or None
+        if reference is None and how != "zero":
+            writes = self.reader.assembly == "decoder-only"
+            self.reference = (self._stories() or None) if writes else usual(self.reader)
         with self._track() as job:
             self.before = self.behaviours.measure(job=job)
 

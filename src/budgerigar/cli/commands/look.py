@@ -73,7 +73,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "--how",
         type=one_of(("mean", "resample", "zero")),
         metavar="{mean,resample,zero}",
-        help="--roles --head-off: what stands for the head [mean; a translator's: zero]",
+        help="--roles --head-off: what stands for the head [mean]",
     )
     look_lens.add_flags(add)
     _add_flags_of_kinds(parser)

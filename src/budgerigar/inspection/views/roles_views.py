@@ -225,6 +225,8 @@ def off(look: Look, top: int = 8, measure: bool = False) -> dict[str, Any]:
      "loss": {"before": nats per token, "after", "tokens"}|null (of the question's own text or target;
        null for one token, for an encoder, and where the model translates itself),
      "translation": {"before": str, "after": str}|null (the model's own),
+     "reference": {"texts": words, "positions": int, "of": "text"|"source"|"translation"}|null (what
+       mean and resample are taken from, and whose positions these are; null for zero),
      "abilities": [{"ability", "name", "unit": "share"|"nats", "before", "after", "tokens", "on"}]|null}
     """
     edits = look.edits
@@ -243,7 +245,20 @@ def off(look: Look, top: int = 8, measure: bool = False) -> dict[str, Any]:
         "moved": _moved(whole.trace, look.trace) if tells else None,
         "loss": _losses(whole.trace, look.trace) if tells else None,
         "translation": {"before": whole.trace.text, "after": look.trace.text} if own else None,
+        "reference": _taken_from(look, edits),
         "abilities": _abilities(look) if measure else None,
+    }
+
+
+def _taken_from(look: Look, edits: dict[str, Any]) -> dict[str, Any] | None:
+    edit = look.network.edit
+    if edit.taken is None:
+        return None
+    side = "source" if edits["of"] == "encoder" else "translation"
+    return {
+        "texts": edit.taken.words,
+        "positions": edit.positions,
+        "of": side if look.pair else "text",
     }
 
 
@@ -272,14 +287,15 @@ def _losses(before: Trace, after: Trace) -> dict[str, Any] | None:
 
 def _abilities(look: Look) -> list[dict[str, Any]]:
     asked, model = look.question, look.original
-    reference = asked.get("reference")
+    given = asked.get("reference")
+    reference = None if given is None else look.network.edit.taken
     switches = Switches(
         model.network,
         look.tokenizer,
         how=asked.get("how", "zero"),
         of=asked.get("of"),
         kind=asked.get("kind"),
-        reference=None if reference is None else model.encode(reference),
+        reference=reference,
         **_settings(look),
     )
     effect = switches.switch(asked["off"])
