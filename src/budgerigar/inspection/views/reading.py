@@ -176,8 +176,9 @@ def next_token(look: Look, row: int, names: Names) -> dict[str, Any]:
 def never_drawn(look: Look) -> np.ndarray:
     """Ids that generation leaves out, whatever the model thinks of them; none of an encoder."""
     forbidden = np.zeros(look.network.vocab_size, dtype=bool)
-    if look.kind != "encoder":
-        known = forbidden_ids(look.tokenizer)[: len(forbidden)]
+    reader = look.tokenizer  # a trace's own may know nothing of its training
+    if look.kind != "encoder" and getattr(reader, "never_seen", None) is not None:
+        known = forbidden_ids(reader)[: len(forbidden)]
         forbidden[: len(known)] = known
         forbidden[len(known) :] = True  # a head that is padded beyond the vocabulary
     return np.flatnonzero(forbidden).astype(np.int32)
