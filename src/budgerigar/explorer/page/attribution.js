@@ -1,7 +1,7 @@
 // Direct logit attribution (Elhage et al. 2021): the logit of one token as a sum of what every part of the model wrote
 // into the stream. Each bar begins where the one before it ended, so the last one ends at the logit.
 
-import { h, number, percent, tick, whole, word } from "./dom.js";
+import { h, headName, number, percent, tick, whole, word } from "./dom.js";
 import { t } from "./i18n.js";
 
 const MOST = 40; // parts with a bar of their own; the smallest others are one bar
@@ -15,18 +15,22 @@ function partName(name) {
   return [layer, NAMES[rest] ? t(NAMES[rest]) : rest].filter(Boolean).join(" ");
 }
 
-/** The bars: groups of a layer or single parts; the smallest of very many as one. */
-function itemsOf(answer, single) {
-  const all = single ? answer.parts.name.map((name, at) => ({ name, logit: answer.parts.logit.data[at] })) : answer.groups;
-  if (all.length <= MOST) return all.map(({ name, logit }) => ({ name: partName(name), logit }));
-  const shown = new Set([...all].sort((a, b) => Math.abs(b.logit) - Math.abs(a.logit)).slice(0, MOST));
-  const rest = all.filter((item) => !shown.has(item));
-  return [...all.filter((item) => shown.has(item)).map(({ name, logit }) => ({ name: partName(name), logit })),
-    { name: t("dla.rest", { count: whole(rest.length) }), logit: rest.reduce((sum, { logit }) => sum + logit, 0) }];
+/** Of very many parts the smallest as one; the others stay in their order. */
+function few(items) {
+  if (items.length <= MOST) return items;
+  const shown = new Set([...items].sort((a, b) => Math.abs(b.logit) - Math.abs(a.logit)).slice(0, MOST));
+  const rest = items.filter((item) => !shown.has(item));
+  return [...items.filter((item) => shown.has(item)), { name: t("dla.rest", { count: whole(rest.length) }), logit: rest.reduce((sum, { logit }) => sum + logit, 0) }];
 }
 
-function waterfall(answer, single) {
-  const items = itemsOf(answer, single);
+/** The bars: groups of a layer or single parts. */
+function itemsOf(answer, single) {
+  const all = single ? answer.parts.name.map((name, at) => ({ name, logit: answer.parts.logit.data[at] })) : answer.groups;
+  return few(all.map(({ name, logit }) => ({ name: partName(name), logit })));
+}
+
+/** Bars of {name, logit}, each beginning where the one before ended; totals: [[words, value, kind]] below them. */
+function waterfall(items, totals, { title, caption, part }) {
   let sum = 0;
   const spans = items.map(({ name, logit }) => ({ name, logit, from: sum, to: (sum += logit) }));
   const low = Math.min(0, ...spans.map(({ to }) => to));
@@ -35,10 +39,33 @@ function waterfall(answer, single) {
   const bar = (from, to, kind) => h("td", { class: "fall", "aria-hidden": "true" }, h("span", { class: "zero", "--share": place(0) }), h("span", { class: `span ${kind}`, "--from": place(Math.min(from, to)), "--size": Math.abs(place(to) - place(from)) }));
   const signed = (value) => `${value < 0 ? "" : "+"}${number(value, 3)}`;
   const rows = spans.map(({ name, logit, from, to }) => h("tr", {}, h("th", { scope: "row" }, name), bar(from, to, logit < 0 ? "minus" : "plus"), h("td", { class: "number strong" }, signed(logit)), h("td", { class: "number soft" }, number(to, 3))));
-  const last = (name, value, kind) => h("tr", { class: "sum" }, h("th", { scope: "row" }, name), bar(0, value, kind), h("td", { class: "number strong" }, number(value, 4)), h("td", {}));
-  return h("div", { class: "scroll open", tabindex: 0, role: "region", "aria-label": t("dla.title") }, h("table", { class: "falls" }, h("caption", {}, t("dla.caption")),
-    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, t("dla.part")), h("td", {}), h("th", { scope: "col", class: "number" }, t("dla.writes")), h("th", { scope: "col", class: "number" }, t("dla.sofar")))),
-    h("tbody", {}, ...rows), h("tfoot", {}, last(t("dla.total"), answer.total, "whole"), last(t(answer.against === null ? "dla.logit" : "dla.logits"), answer.logit, "whole"))));
+  const last = ([name, value]) => h("tr", { class: "sum" }, h("th", { scope: "row" }, name), bar(0, value, "whole"), h("td", { class: "number strong" }, number(value, 4)), h("td", {}));
+  return h("div", { class: "scroll open", tabindex: 0, role: "region", "aria-label": title }, h("table", { class: "falls" }, h("caption", {}, caption),
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, part), h("td", {}), h("th", { scope: "col", class: "number" }, t("dla.writes")), h("th", { scope: "col", class: "number" }, t("dla.sofar")))),
+    h("tbody", {}, ...rows), h("tfoot", {}, ...totals.map(last))));
+}
+
+/** The heads, the one that writes most first: [{at, head, kind, logit}]. */
+function headsOf({ parts }) {
+  const heads = [...parts.kind.keys()].filter((at) => parts.kind[at] === "head");
+  return heads.map((at) => ({ at, head: headName(parts.layer.data[at], parts.head.data[at]), kind: parts.attention[at], logit: parts.logit.data[at] })).sort((a, b) => Math.abs(b.logit) - Math.abs(a.logit));
+}
+
+/** One head's part by the tokens that it was read from; they sum to the part. */
+function byKey(answer, { chooseHead, canHead, labels }) {
+  const heads = headsOf(answer);
+  if (!heads.length) return [];
+  const { keys } = answer;
+  const now = keys ? heads.findIndex(({ head, kind }) => head === keys.head && kind === keys.kind) : -1;
+  const named = ({ head, kind, logit }, at) => [at, `${head}${kind === "cross" ? ` ${t("dla.cross")}` : ""}  ${logit < 0 ? "" : "+"}${number(logit, 3)}`];
+  const pick = picker(t("dla.head"), [[null, t("dla.nohead")], ...heads.map(named)], now < 0 ? null : now, (at) => chooseHead(at === null ? null : heads[at]), (at) => canHead(at === null ? null : heads[at]));
+  const head = h("div", {}, h("h3", {}, t("dla.bykey")), h("p", { class: "soft" }, t("dla.bykey.lead")), h("div", { class: "controls" }, pick));
+  if (!keys) return [head];
+  const words = labels(keys.spelling);
+  const items = Array.from(keys.logit.data, (logit, at) => ({ name: h("span", {}, word(words[at], { class: "word k" }), ` ${at}`), logit })).filter(({ logit }) => logit !== 0);
+  const total = items.reduce((sum, { logit }) => sum + logit, 0);
+  const title = t("dla.bykey.of", { head: keys.head });
+  return [head, waterfall(few(items), [[t("dla.keys"), total], [t("dla.headpart", { head: keys.head }), heads[now]?.logit ?? total]], { title, caption: title, part: t("dla.key") })];
 }
 
 function picker(words, choices, value, choose, can) {
@@ -48,8 +75,11 @@ function picker(words, choices, value, choose, can) {
   return h("label", { class: "picker" }, h("span", { class: "soft", "aria-hidden": "true" }, words), select);
 }
 
-/** The panel's content. choose({token, against}) asks anew where can(it); single, setSingle: bars of heads alone. */
-export function attributionNodes(answer, { wish, choose, can, single, setSingle }) {
+/**
+ * The panel's content. choose({token, against}) asks anew where can(it); single, setSingle: bars of heads alone;
+ * chooseHead({head, kind} or null), canHead: one head by its keys; labels(spelling): the tokens' names.
+ */
+export function attributionNodes(answer, { wish, choose, can, single, setSingle, ...keyed }) {
   const ids = Array.from(answer.likeliest.ids.data);
   const name = (id, at) => [id, `${answer.words[id]}  ${percent(answer.likeliest.p.data[at])}`];
   const tokens = ids.map(name);
@@ -63,5 +93,6 @@ export function attributionNodes(answer, { wish, choose, can, single, setSingle 
     answer.frozen.length ? h("span", {}, t("dla.frozen", { what: answer.frozen.map((each) => t(each === "final norm" ? "dla.finalnorm" : "dla.embeddingnorm")).join(t("list.comma")) })) : null,
     answer.cap === null ? null : h("span", {}, t("dla.cap", { factor: number(answer.cap, 4) })));
   const fixed = ids.every((token) => token === answer.token || !can({ ...wish, token })) ? h("p", { class: "note" }, t("dla.others"), " ", t("needs.live")) : "";
-  return [controls, fixed, asked, check, waterfall(answer, single)];
+  const totals = [[t("dla.total"), answer.total], [t(answer.against === null ? "dla.logit" : "dla.logits"), answer.logit]];
+  return [controls, fixed, asked, check, waterfall(itemsOf(answer, single), totals, { title: t("dla.title"), caption: t("dla.caption"), part: t("dla.part") }), ...byKey(answer, keyed)];
 }

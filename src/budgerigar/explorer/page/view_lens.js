@@ -26,6 +26,7 @@ class Lens {
     this.detail = h("div", { class: "reserve" });
     this.logit = h("div", { class: "reserve" });
     this.wish = { token: null, against: null };
+    this.byKey = { head: null, kind: "self" };
     this.single = app.setting("dla.single", false);
   }
 
@@ -164,8 +165,14 @@ class Lens {
     const { app } = this;
     if (position !== this.logitAt) this.wish = { token: null, against: null };
     this.logitAt = position;
-    const params = { position, ...this.wish, head: null, kind: "self" };
-    const options = { wish: this.wish, single: this.single,
+    const params = { position, ...this.wish, ...this.byKey };
+    const keyed = (head) => ({ head: head?.head ?? null, kind: head?.kind ?? "self" });
+    const options = { wish: this.wish, single: this.single, labels: (name) => spelling(app, name).labels,
+      canHead: (head) => app.can("attribution", { ...params, ...keyed(head) }),
+      chooseHead: (head) => {
+        this.byKey = keyed(head);
+        this.loadLogit(position);
+      },
       can: (wish) => app.can("attribution", { ...params, ...wish }),
       choose: (wish) => {
         this.wish = wish.token === wish.against ? { ...wish, against: null } : wish;
