@@ -70,6 +70,9 @@ export function aboutLine(app) {
   if (about.layers) parts.push(about.heads ? t("about.heads", { layers: about.layers, heads: about.heads }) : t("about.layers", { layers: about.layers }));
   if (about.parameters) parts.push(t("about.parameters", { count: whole(about.parameters) }));
   parts.push(t("about.vocabulary", { count: whole(about.vocab_size) }));
+  const { source, read } = app.reading?.spellings ?? {};
+  if (read) parts.push(t("about.tokens", { count: (source ?? read).labels.length, most: whole(about.most_tokens) }));
+  else parts.push(t("about.most", { most: whole(about.most_tokens) }));
   const line = h("p", { class: "about" }, parts.join(" · "));
   const undo = (words, without) => line.append(" ", button(`${words} ×`, () => app.look(without), { class: "chip", "aria-label": t("edit.undo", { what: words }) }));
   const question = { ...app.question };
