@@ -1,6 +1,52 @@
 """The four steps of attention with every number, for one query or for all.
 
 Shapes: S keys, D d_model, E d_head (additive attention: A d_attention, C width of an annotation).
+
+The value of `steps`, of one query; for all T queries at once every array marked * gains a first axis T
+(they are named in "rows"), and "weighted" is null. full false: arrays are stored as f2, marked so by
+"within". A step that the model lacks is null.
+parts, for files that hold every head: "layer" has what all heads of a layer share alone (the
+vectors marked L), "head" what they do not; the rest is null, and so is what can be had otherwise:
+"scaled" (scores times the scale's factor), "weights" and "codes" (in `head`, finer), vectors before
+rotation, matrices, contributions, the model's own output.
+
+{"name": "L2.H3", "layer", "head", "kv_head", "of", "kind", "title", "query_axis", "key_axis",
+ "queries", "keys", "query": int|null, "label": str|null, "predicts": bool (the row is named by the
+ token that it predicts), "additive": bool, "off": bool (the question switched the head off),
+ "sizes": {"d_model": D, "d_head": E, "n_heads", "n_kv_heads", "n_keys": S},
+
+ "rows": ["q", "before.vector", …] (arrays with a first axis T; none for one query),
+ "before": {"name": tap, "vector": L * (D)} (the residual stream that the sublayer reads; additive:
+   the decoder's state before it reads the word),
+ "norm": "layer"|"rms"|null, "norm_place": "pre"|"post"|"sandwich"|"output"|null,
+ "normed": L * (D)|null (after the norm that stands before; null: none stands there),
+ "key_side": "same"|"source" (what keys and values are made from: the same rows, or what the
+   encoder wrote), "places": L i4 (S)|null (positions of the tokens, which begin anew with each
+   document; null for a source), "key_inputs": L (S,D)|null (the vectors that W_K and W_V read;
+   null beyond 65,536 numbers),
+ "W_Q": MATRIX, "W_K": MATRIX, "W_V": MATRIX|null, "W_O": MATRIX|null (additive: no V, no O),
+
+ "q_unrotated": * (E)|null (no rotation), "q": * (E), "k_unrotated": (S,E)|null, "k": (S,E),
+ "v": (S,E), "qk_norm": "head"|"full"|null (q and k are normalised before they are compared),
+ "score_vector": (A)|null (additive: v of v . tanh(q + k)),
+ "scores": * (S), "scaled": * (S), "capped": * (S)|null, "biased": * (S)|null,
+ "codes": u1 * (S) (why a key is masked, see `read`'s "reasons"; its score is minus infinity),
+ "weights": * (S) (exactly 0 where masked), "sink": {"logit": float, "weight": * ()}|null,
+ "weighted": (S,E)|null (weight times value), "head_output": * (E) (their sum),
+ "model_output": * (E) (the same as the model itself computed it),
+ "contribution": * (D)|null (through this head's columns of W_O),
+ "all_heads": L * (D) (what all heads and the bias of W_O add up to),
+ "after_norm": L * (D)|null (normed before it is added: sandwich, output),
+ "feed_forward": L * (D)|null (parallel blocks add it in the same sum), "residual": bool,
+ "after": {"name": tap, "vector": L * (D)}|null (the residual stream then; in a post-norm block
+   after the norm of the sum),
+
+ "scale": {"factor": float, "heading": "÷ 4", "words": str}|null, "softcap": float|null,
+ "difference": float (max abs(recomputed - the model's own head output) / max abs(own))}
+
+MATRIX: {"shape": [rows out, columns in], "weights": (rows, columns)|null beyond 16,384 numbers,
+"bias": (rows)|null}; y = weights @ x + bias. W_Q, W_K, W_V: this head's rows; W_O: its columns,
+with the bias of all heads together.
 """
 
 from __future__ import annotations
@@ -32,51 +78,8 @@ def steps(
 ) -> dict[str, Any]:
     """From the residual stream through W_Q, W_K, W_V, scores and softmax back into it.
 
-    query null: for all T queries at once; every array marked * gains a first axis T (they are named in
-    "rows"), and "weighted" is null. full false: arrays are stored as f2, marked so by "within". A step
-    that the model lacks is null.
-    parts, for files that hold every head: "layer" has what all heads of a layer share alone (the
-    vectors marked L), "head" what they do not; the rest is null, and so is what can be had otherwise:
-    "scaled" (scores times the scale's factor), "weights" and "codes" (in `head`, finer), vectors before
-    rotation, matrices, contributions, the model's own output.
-
-    {"name": "L2.H3", "layer", "head", "kv_head", "of", "kind", "title", "query_axis", "key_axis",
-     "queries", "keys", "query": int|null, "label": str|null, "predicts": bool (the row is named by the
-     token that it predicts), "additive": bool, "off": bool (the question switched the head off),
-     "sizes": {"d_model": D, "d_head": E, "n_heads", "n_kv_heads", "n_keys": S},
-
-     "rows": ["q", "before.vector", …] (arrays with a first axis T; none for one query),
-     "before": {"name": tap, "vector": L * (D)} (the residual stream that the sublayer reads; additive:
-       the decoder's state before it reads the word),
-     "norm": "layer"|"rms"|null, "norm_place": "pre"|"post"|"sandwich"|"output"|null,
-     "normed": L * (D)|null (after the norm that stands before; null: none stands there),
-     "key_side": "same"|"source" (what keys and values are made from: the same rows, or what the
-       encoder wrote), "places": L i4 (S)|null (positions of the tokens, which begin anew with each
-       document; null for a source), "key_inputs": L (S,D)|null (the vectors that W_K and W_V read;
-       null beyond 65,536 numbers),
-     "W_Q": MATRIX, "W_K": MATRIX, "W_V": MATRIX|null, "W_O": MATRIX|null (additive: no V, no O),
-
-     "q_unrotated": * (E)|null (no rotation), "q": * (E), "k_unrotated": (S,E)|null, "k": (S,E),
-     "v": (S,E), "qk_norm": "head"|"full"|null (q and k are normalised before they are compared),
-     "score_vector": (A)|null (additive: v of v . tanh(q + k)),
-     "scores": * (S), "scaled": * (S), "capped": * (S)|null, "biased": * (S)|null,
-     "codes": u1 * (S) (why a key is masked, see `read`'s "reasons"; its score is minus infinity),
-     "weights": * (S) (exactly 0 where masked), "sink": {"logit": float, "weight": * ()}|null,
-     "weighted": (S,E)|null (weight times value), "head_output": * (E) (their sum),
-     "model_output": * (E) (the same as the model itself computed it),
-     "contribution": * (D)|null (through this head's columns of W_O),
-     "all_heads": L * (D) (what all heads and the bias of W_O add up to),
-     "after_norm": L * (D)|null (normed before it is added: sandwich, output),
-     "feed_forward": L * (D)|null (parallel blocks add it in the same sum), "residual": bool,
-     "after": {"name": tap, "vector": L * (D)}|null (the residual stream then; in a post-norm block
-       after the norm of the sum),
-
-     "scale": {"factor": float, "heading": "÷ 4", "words": str}|null, "softcap": float|null,
-     "difference": float (max abs(recomputed - the model's own head output) / max abs(own))}
-
-    MATRIX: {"shape": [rows out, columns in], "weights": (rows, columns)|null beyond 16,384 numbers,
-    "bias": (rows)|null}; y = weights @ x + bias. W_Q, W_K, W_V: this head's rows; W_O: its columns,
-    with the bias of all heads together.
+    query null: for all T queries at once. full false: arrays are stored as f2. parts, for files that
+    hold every head: "layer", "head" or "all". The value: see the head of this file.
     """
     found = head_at(look, layer, head, of, kind)
     rows: Any = slice(None) if query is None else row_at(found, query)
