@@ -48,8 +48,20 @@ def site(
         UserError: the folder holds something else, a model is not there, or a text does not fit it.
     """
     checked_folder(folder)  # before minutes are spent on it
+    tours(own_tours)
+    return site_of(folder, load_models(runs, device, threads), texts, own_tours=own_tours)
+
+
+def site_of(
+    folder: str | Path,
+    models: Mapping[str, Model],
+    texts: Sequence[str] = (),
+    *,
+    own_tours: Sequence[str | Path] = (),
+) -> Path:
+    """The same of models by name."""
     told = tours(own_tours)
-    looks = looks_at(load_models(runs, device, threads), texts, told)
+    looks = looks_at(models, texts, told)
     files = {"tours.json": json.dumps({"tours": told}, ensure_ascii=False), **_doors()}
     return write_site(
         folder, [SitePage("index", TITLE, looks, blocks={"tours": "tours.json"})], files

@@ -48,7 +48,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--site",
         metavar="DIR",
-        help="serve nothing: write the page into a new folder, for any web server",
+        help="serve nothing: write the page into a folder, for any web server; an older site there "
+        "is replaced",
     )
     parser.add_argument(
         "--text",
