@@ -22,6 +22,7 @@ SAID = SOURCE / "explorer" / "page" / "i18n" / "said.zh.json"
 TEXT = "the cat sat on the mat ."
 LATIN = r"[A-Za-z][A-Za-z'’-]+(?: [A-Za-z][A-Za-z'’-]*)*"
 BYTES = r"<?0?x[0-9A-F]{2}>?"  # pieces that are no characters
+QUOTED = "“[^”]*”"  # examples of words
 
 # What readers of Chinese use as it is: names of people, models, keys, commands and measures, formulas.
 USUAL = {
@@ -74,16 +75,16 @@ def test_all_that_the_library_says_has_a_translation() -> None:
 
 def english(tab: Visit, known: set[str]) -> list[str]:
     """Runs of Latin words on the page that are neither usual nor of the text that is looked at."""
-    texts = [re.sub(BYTES, "", text) for text in tab.page.evaluate(GATHER)]
+    texts = [re.sub(f"{BYTES}|{QUOTED}", "", text) for text in tab.page.evaluate(GATHER)]
     runs = {run for text in texts for run in re.findall(LATIN, text)}
     return sorted(run for run in runs if run not in USUAL and not set(run.split()) <= known)
 
 
 def words_of(served: Served, model: str) -> set[str]:
-    """What a model may write on the page by itself: its name, and its vocabulary in pieces."""
+    """What a model may write on the page by itself: its vocabulary in pieces, and names of models."""
     shown = served.sessions._shown[model].model.tokenizer
     pieces = " ".join(shown.pieces(range(shown.vocab_size)))
-    return {*re.findall(r"[A-Za-z'’-]+", pieces), *TEXT.split(), model, "end"}
+    return {*re.findall(r"[A-Za-z'’-]+", pieces), *TEXT.split(), "end", *served.sessions.names}
 
 
 VIEWS = {
@@ -105,9 +106,9 @@ def test_no_english_is_left_on_a_chinese_page(tab: Visit, page_server: Served, m
 
 
 REST = {
-    "gpt": "links block positions roles off compare reach lesson".split(),
-    "translator": "translation sentence links grid head steps block lens roles off".split(),
-    "lstm": "sentence reach compare".split(),
+    "gpt": ["links", "block", "positions", "roles", "off", "compare", "reach", "lesson"],
+    "translator": ["translation", "sentence", "links", "steps", "block", "lens", "roles", "off"],
+    "lstm": ["sentence", "reach", "compare"],
 }
 
 
@@ -116,9 +117,8 @@ REST = {
 def test_no_english_is_left_on_any_view(tab: Visit, page_server: Served, model: str) -> None:
     known = words_of(page_server, model) | {"too", "tired", "wide", "they", "sang", "it", "It"}
     asked = {"q__source": "轩辕有一只虎皮鹦鹉。"} if model == "translator" else {"q__text": TEXT}
-    tab.go(view="head", q__model=model, language="zh", **asked)
     for view in REST[model]:
-        tab.turn(view, q__model=model, language="zh", **asked)
+        tab.go(view=view, q__model=model, language="zh", **asked)
         assert english(tab, known) == [], view
 
 
