@@ -27,6 +27,10 @@ from budgerigar.inspection.site_folder import SitePage, write_site
 from budgerigar.inspection.views import Look
 
 HOSTILE = "the cat </script><b>sat</b> on the mat"
+OUTPUTS = """<meta http-equiv="Content-Security-Policy" content="default-src 'none';
+script-src https://outputs.example 'unsafe-inline' 'unsafe-eval'; connect-src https:;
+style-src https://outputs.example 'unsafe-inline'; child-src https: data:">"""
+"""a policy around what cells show, as strict as VS Code's"""
 STOPPED = "document.querySelector('.view-body .panel, .failure') && "
 STOPPED += "!document.querySelector('[aria-busy=true], .waiting, .stale')"
 
@@ -117,7 +121,8 @@ def test_a_notebooks_frame_runs_and_asks_nobody(browser: Any, tmp_path: Path) ->
     """srcdoc inside a page with a policy of its own, as Jupyter, VS Code and Colab show it."""
     head = viewed.decoder("bpe").trace(HOSTILE).attention("L0.H3")
     cell = tmp_path / "notebook.html"
-    cell.write_text(f"<!doctype html><h1>cell</h1>{head._repr_html_()}", encoding="utf-8")
+    dark = "<body data-vscode-theme-kind=vscode-dark>"
+    cell.write_text(f"<!doctype html>{OUTPUTS}{dark}{head._repr_html_()}", encoding="utf-8")
     context = browser.new_context(offline=True, locale="en-US")
     try:
         page = context.new_page()
@@ -130,6 +135,7 @@ def test_a_notebooks_frame_runs_and_asks_nobody(browser: Any, tmp_path: Path) ->
         inner = page.frame_locator("iframe")
         inner.locator(".readout strong").first.wait_for()
         assert inner.locator(".headname").first.inner_text() == "L0.H3"
+        assert inner.locator("html").get_attribute("data-theme") == "dark"
         assert inner.get_by_role("button", name="All heads").is_disabled()
         inner.get_by_role("button", name="The four steps").click()
         inner.locator(".steps-place .vector").first.wait_for()
@@ -316,7 +322,10 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 def test_a_site_below_a_path_of_any_server(browser: Any, tmp_path: Path) -> None:
     first, second = viewed.look("decoder"), viewed.look("encoder-decoder")
     first.question["model"], second.question["model"] = "gpt", "zh-en"
-    write_site(tmp_path / "web" / "deep" / "site", [SitePage("both", "Both", [first, second], besides=False)])
+    write_site(
+        tmp_path / "web" / "deep" / "site",
+        [SitePage("both", "Both", [first, second], besides=False)],
+    )
     handler = partial(Quiet, directory=str(tmp_path / "web"))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
