@@ -2,8 +2,8 @@
 // token when that one is hidden; and the pair in which one word decides where "it" looks.
 
 import { encoderPanels } from "./filling.js";
-import { button, h, number, onDemand, panel, percent, show, table, word } from "./dom.js";
-import { scrolling } from "./meters.js";
+import { button, choice, h, number, onDemand, panel, percent, show, table, word } from "./dom.js";
+import { meter, scrolling } from "./meters.js";
 import { pairPanel } from "./pair.js";
 import { tokenStrip } from "./tokens.js";
 import { t } from "./i18n.js";
@@ -11,6 +11,7 @@ import { t } from "./i18n.js";
 const REPORTED = { top: 10 };
 const TOP = 5;
 const GUESSES = 3; // in the table
+const HEADS = 12; // of those that look
 
 let returning = null; // the token that was clicked: it has the focus again when the answer is drawn
 
@@ -55,6 +56,32 @@ function strip(app, spelling, found) {
   return made;
 }
 
+/** Heads by where they look from the masked token, or from where they look at it. */
+function glanceTable(app, answer) {
+  const figure = (value) => (value === null ? "–" : number(value, 3));
+  const open = ({ layer, head, other }) => {
+    const [query, key] = answer.direction === "from" ? [answer.position, other] : [other, answer.position];
+    app.select({ layer, head, query, key });
+    app.go("head");
+  };
+  const title = t(answer.direction === "from" ? "mask.from" : "mask.to");
+  const rows = answer.heads.slice(0, HEADS).map((one) => [button(one.name, () => open(one), { class: "link" }), h("span", {}, word(one.label, { class: `word ${answer.direction === "from" ? "k" : "q"}` }), ` ${one.other}`),
+    meter(one.weight, 1), figure(one.distance), figure(one.untrained), number(one.uniform, 3)]);
+  return h("div", {}, h("h3", {}, title), scrolling(title, table(title, [t("word.head"), t("word.token"), t("links.weight"), t("links.distance"), t("links.untrained"), t("links.uniform")], rows, { numbersFrom: 2, hidden: true }), true));
+}
+
+/** Of each masked token (one at a time): who looks where. */
+function glancePanel(app, masked, labels) {
+  const place = h("div", { class: "two reserve" });
+  const draw = (at) => {
+    const asked = ["from", "to"].map((direction) => app.ask("glance", { position: at, direction, untrained: true }));
+    return show(place, Promise.all(asked), (answers) => answers.map((answer) => glanceTable(app, answer)), 10);
+  };
+  const pick = masked.length > 1 ? choice(t("mask.which"), masked.map((at) => [String(at), `${labels?.[at] ?? ""} ${at}`.trim()]), String(masked[0]), (at) => draw(Number(at))) : null;
+  draw(masked[0]);
+  return panel(t("mask.heads"), t("mask.heads.lead"), pick, place, h("p", { class: "soft" }, t("links.explained")));
+}
+
 export const maskView = {
   id: "mask",
   titleKey: "view.mask",
@@ -72,7 +99,7 @@ export const maskView = {
     const clear = masked.length ? button(t("mask.clear"), () => app.look(whole(app.question))) : null;
     const look = masked.length ? button(t("mask.look"), () => { app.select({ query: masked[0] }); app.go("head"); }) : null;
     root.append(panel(t("mask.title"), t("mask.lead"), place, masked.length ? h("div", { class: "controls" }, clear, look) : h("p", { class: "note" }, t("mask.click"))),
-      fills, pairPanel(app));
+      fills, masked.length && app.can("glance", { position: masked[0], direction: "from", untrained: true }) ? glancePanel(app, masked, app.reading.spellings.read.labels) : "", pairPanel(app));
     const asked = Promise.all([app.ask("read", REPORTED, whole(app.question)), app.ask("mask_out", { top: TOP })]);
     await show(place, asked, ([reading, found]) => {
       const spelling = reading.spellings.read;

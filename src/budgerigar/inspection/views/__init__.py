@@ -29,7 +29,7 @@ from budgerigar.inspection.views.heads import grid, head, row
 from budgerigar.inspection.views.lenses import TOKEN, attribution, block, lens
 from budgerigar.inspection.views.linking import alignment, links
 from budgerigar.inspection.views.look import Look, look_at
-from budgerigar.inspection.views.masking import mask_out
+from budgerigar.inspection.views.masking import glance, mask_out
 from budgerigar.inspection.views.params import (
     SITE,
     View,
@@ -159,6 +159,15 @@ VIEWS: dict[str, View] = {
             "units": one_of("tokens", "words", default=None),
         },
         attends,
+    ),
+    "glance": View(
+        glance,
+        {
+            "position": whole(),
+            "direction": one_of("from", "to", default="from"),
+            "untrained": flag(True),
+        },
+        fills,
     ),
     "mask_out": View(mask_out, {"top": whole(1, 50, 5)}, fills, _always),
 }

@@ -10,7 +10,10 @@ from typing import Any
 import numpy as np
 
 from budgerigar.errors import UserError
+from budgerigar.inspection.looks import Direction, glances
 from budgerigar.inspection.masked_out import mask_each
+from budgerigar.inspection.names import parse_head
+from budgerigar.inspection.views.linking import why_no_copy
 from budgerigar.inspection.views.look import Look
 from budgerigar.inspection.views.payload import Stored
 from budgerigar.inspection.views.reading import predicts_words
@@ -46,3 +49,36 @@ def mask_out(look: Look, top: int = 5) -> dict[str, Any]:
         "words": names.words,
         "full_scale": FULL_SCALE,
     }
+
+
+def glance(
+    look: Look, position: int, direction: str = "from", untrained: bool = True
+) -> dict[str, Any]:
+    """Where every head looks from `position` ("from"), or from where at it ("to"), itself left out.
+
+    {"position", "direction", "label": of the token there, "why_no_untrained": str (as of `links`),
+     "heads": [{"name", "layer", "head", "other": the strongest other position, "label": of it,
+       "weight", "distance": float|null, "untrained": float|null, "uniform"}] (the strongest first; the
+     baselines are those of `links`)}
+    """
+    trace = look.trace
+    why = why_no_copy(look) if untrained else ""
+    copy = look.untrained if untrained and not why else None
+    way: Direction = "from" if direction == "from" else "to"
+    found = glances(trace, position, way, copy)
+    site = trace.site(kind="self")
+    labels = site.query_spelling.labels
+    return {
+        "position": position,
+        "direction": direction,
+        "label": labels[position],
+        "why_no_untrained": why,
+        "heads": [
+            {**vars(one), **_place(one.name, site), "label": labels[one.other]} for one in found
+        ],
+    }
+
+
+def _place(name: str, site: Any) -> dict[str, int]:
+    layer, head = parse_head(name, len(site.modules), site.modules[0].n_heads)
+    return {"layer": layer, "head": head}
