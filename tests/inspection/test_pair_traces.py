@@ -151,7 +151,7 @@ def test_links_between_a_target_and_a_source_word() -> None:
     assert links[0].weight == pytest.approx(head.weights[4:6, 3:5].sum(axis=1).mean())
     assert links[0].untrained is not None
     assert links[0].uniform == pytest.approx(2 / 6)
-    assert "how much “budgerigar” (position 4 to 5) looks at “虎皮鹦鹉” (position 3 to 4)" in str(
+    assert "how much “budgerigar” (positions 4 to 5) looks at “虎皮鹦鹉” (positions 3 to 4)" in str(
         links
     )
     own = seen.links("budgerigar", "Xuanyuan", of="decoder", kind="self", untrained=False)
