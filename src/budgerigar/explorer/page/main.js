@@ -121,6 +121,7 @@ class Page {
   }
 
   fillForm() {
+    this.formOf = this.app.question.model;
     keepFocus(this.form, () => this.form.replaceChildren(questionForm(this.app, {
       onask: (question) => this.app.look(complete(this.app, question)),
       ontyped: (read) => {
@@ -177,7 +178,7 @@ class Page {
     const [known, read] = [about.value ?? null, this.failed ? null : reading.value];
     Object.assign(app, { about: known, reading: read, took: performance.now() - began, unread: this.failed });
     this.read = question;
-    const typing = document.activeElement?.matches(".ask textarea") && this.form.querySelector("#ask-model").value === question.model;
+    const typing = document.activeElement?.matches(".ask textarea") && this.formOf === question.model;
     if (going || !typing) this.fillForm(); // never under who types
     this.gone(asked);
     this.frame();
