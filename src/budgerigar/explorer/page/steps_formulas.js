@@ -14,8 +14,10 @@ const named = (context, symbol, key, role) => [symbol, " ", word(context.labels[
 function through(matrix, input, at, { symbol, letter, weights, result }) {
   const equation = `${symbol}[${at}] = Σᵢ ${letter}[${at}, i] ${input.symbol}[i]${matrix.bias ? ` + b[${at}]` : ""}`;
   const sources = [[weights, "row", at], [input.part, "all"]];
-  if (!matrix.weights || !input.values) return { equation, numbers: `= ${number(result)}`, note: t("formula.large", { size: matrix.shape.join(" × ") }), sources };
-  const terms = products(rowIn(matrix.weights, at), input.values);
+  const row = matrix.weights ? rowIn(matrix.weights, at) : matrix.rows?.get(at);
+  const wants = row || !input.values ? null : { name: letter, row: at };
+  if (!row || !input.values) return { equation, numbers: `= ${number(result)}`, note: t("formula.large", { size: matrix.shape.join(" × ") }), sources, wants };
+  const terms = products(row, input.values);
   if (matrix.bias) terms.push([inside(matrix.bias.data[at]), matrix.bias.data[at]]);
   const total = terms.reduce((all, [, value]) => all + value, 0);
   return { equation, numbers: `= ${sum(terms)} = ${number(total)}`, total, sources };

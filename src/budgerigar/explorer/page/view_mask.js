@@ -72,7 +72,7 @@ function glanceTable(app, answer) {
 
 /** Of each masked token (one at a time): who looks where. */
 function glancePanel(app, masked, labels) {
-  const place = h("div", { class: "two reserve" });
+  const place = h("div", { class: "stacked reserve" });
   const draw = (at) => {
     const asked = ["from", "to"].map((direction) => app.ask("glance", { position: at, direction, untrained: true }));
     return show(place, Promise.all(asked), (answers) => answers.map((answer) => glanceTable(app, answer)), 10);

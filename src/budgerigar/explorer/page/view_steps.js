@@ -70,7 +70,12 @@ class Steps {
   // -- vectors ---------------------------------------------------------------------------------------
   /** label: what it is called, where `name` (of its part) is no word for readers. */
   strip(name, values, formula, { label = name, ...options } = {}) {
-    const strip = new Vector({ name: label, values, onPoint: (at, aloud) => this.tell(at === null ? null : formula(at), aloud), ...options });
+    const onPoint = (at, aloud) => {
+      const told = at === null ? null : formula(at);
+      this.tell(told, aloud);
+      if (told?.wants) this.exact(told.wants, () => strip.at === at && this.tell(formula(at), aloud));
+    };
+    const strip = new Vector({ name: label, values, onPoint, ...options });
     this.context.parts.set(options.part ?? name, strip);
     return strip.element;
   }
@@ -85,9 +90,44 @@ class Steps {
     if (!matrix) return null;
     const [rows, columns] = matrix.shape;
     const title = h("p", { class: "soft" }, h("strong", { class: role }, name), ` ${whole(rows)} × ${whole(columns)}`);
-    if (!matrix.weights) return h("div", {}, title);
+    matrix.rows ??= new Map();
+    if (!matrix.weights) return this.largeMatrix(name, role, title);
     const formula = (at) => ({ title: [name], equation: `${name}[${Math.floor(at / columns)}, ${at % columns}] = ${number(matrix.weights.data[at], 5)}`, note: t("steps.weight") });
     return h("div", {}, title, this.strip(name, matrix.weights.data, formula, { columns, matrix: true, role }));
+  }
+
+  asking(name, row) {
+    const { layer, head } = chosen(this.app);
+    return { layer, head, part: name, row, ...siteParams(this.app) };
+  }
+
+  /** A row of a large matrix, exactly; then() once it is here. */
+  async exact({ name, row }, then) {
+    const matrix = this.answer[name];
+    if (!this.app.source.live || matrix.rows.has(row)) return;
+    const found = await this.app.ask("matrix", this.asking(name, row)).catch(() => null);
+    if (!found) return;
+    matrix.rows.set(row, found.weights.data);
+    then();
+  }
+
+  /** A matrix that is fetched when it is asked for: colours in 8 bits, the number at the cursor exact. */
+  largeMatrix(name, role, title) {
+    const matrix = this.answer[name];
+    const [rows, columns] = matrix.shape;
+    const place = h("div", {}, title);
+    const draw = ({ weights }) => {
+      const formula = (at) => {
+        const [row, column] = [Math.floor(at / columns), at % columns];
+        const own = matrix.rows.get(row);
+        return { title: [name], equation: `${name}[${row}, ${column}] ${own ? "=" : "≈"} ${number(own ? own[column] : weights.data[at], own ? 5 : 3)}`, note: t("steps.weight"), wants: own ? null : { name, row } };
+      };
+      return [title, this.strip(name, weights.data, formula, { columns, matrix: true, role }), h("p", { class: "soft" }, t("steps.eight", { within: number(weights.within, 4) }))];
+    };
+    const fetch = button(t("steps.fetch", { count: whole(rows * columns) }), () => show(place, this.app.ask("matrix", this.asking(name, null)), draw, 3), { class: "plain" });
+    fetch.disabled = !this.app.source.live;
+    place.append(fetch);
+    return place;
   }
 
   /** One of q, k, v: its matrix, the vector, and the vector after its position turned it. */

@@ -51,7 +51,7 @@ from budgerigar.inspection.views.roles_views import (
     question,
     roles,
 )
-from budgerigar.inspection.views.stepping import steps
+from budgerigar.inspection.views.stepping import matrix, steps
 from budgerigar.inspection.views.writing import generate
 
 
@@ -79,6 +79,11 @@ VIEWS: dict[str, View] = {
             "full": flag(True),
             "parts": one_of("all", "head", "layer", default="all"),
         },
+        attends,
+    ),
+    "matrix": View(
+        matrix,
+        {**_HEAD, "part": one_of("W_Q", "W_K", "W_V", "W_O"), "row": whole(0, None, None)},
         attends,
     ),
     "alignment": View(alignment, {"head": text(20, None)}, has_cross),

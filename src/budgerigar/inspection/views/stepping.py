@@ -56,6 +56,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from budgerigar.errors import UserError
 from budgerigar.inspection.heads import Head
 from budgerigar.inspection.passes import array
 from budgerigar.inspection.steps import has_position_bias, is_additive, scale_in_words
@@ -303,6 +304,46 @@ def _written(weights: np.ndarray, bias: Any) -> dict[str, Any]:
         "weights": weights if weights.size <= _MOST_WEIGHTS else None,
         "bias": None if bias is None else array(bias),
     }
+
+
+def matrix(
+    look: Look,
+    layer: int,
+    head: int,
+    part: str,
+    row: int | None = None,
+    of: str | None = None,
+    kind: str | None = None,
+) -> dict[str, Any]:
+    """One matrix of a head, of those too large for `steps`: all of it in 8 bits, or a row exactly.
+
+    part: "W_Q", "W_K", "W_V" or "W_O", as of `steps`; row null: {"part", "shape": [rows, columns],
+    "weights": u1 (rows, columns)}; else {"part", "shape", "row": int, "weights": f4 (columns)}.
+    """
+    found = head_at(look, layer, head, of, kind)
+    held = _all_of(found, part)
+    shape = list(held.shape)
+    if row is None:
+        return {"part": part, "shape": shape, "weights": Stored(held, "u1")}
+    if row >= shape[0]:
+        raise UserError(f"there is no row {row}: {part} has rows 0 to {shape[0] - 1}")
+    return {"part": part, "shape": shape, "row": row, "weights": Stored(held[row], "f4")}
+
+
+def _all_of(head: Head, name: str) -> np.ndarray:
+    """This head's part of one of its matrices, whole."""
+    module = head.module
+    if is_additive(head):
+        if name in ("W_V", "W_O"):
+            raise UserError(f"additive attention has no {name}")
+        return array((module.query if name == "W_Q" else module.key).weight)
+    width, shared = module.d_head, name in ("W_K", "W_V")
+    first = (head.kv_head if shared else head.head) * width
+    own = slice(first, first + width)
+    if name == "W_O":
+        return array(module.output.weight)[:, own]
+    part = {"W_Q": module.query, "W_K": module.key, "W_V": module.value}[name]
+    return array(part.weight)[own]
 
 
 # -- Bahdanau's ------------------------------------------------------------------------------------
