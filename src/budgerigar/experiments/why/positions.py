@@ -87,7 +87,9 @@ def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
             **means,
         ),
         held=held,
-        verdict=said("It holds: without positions the encoder is lost, the causal decoder only a little worse.")
+        verdict=said(
+            "It holds: without positions the encoder is lost, the causal decoder only a little worse."
+        )
         if held
         else said("It does not hold in all parts this time; see the numbers."),
         next_problem=said(
