@@ -255,6 +255,24 @@ def test_what_is_shown_while_another_text_is_read_is_of_the_text_before(
     assert tab.page.locator(".view-steps tr[data-at]").count() == tokens
 
 
+def test_a_table_that_is_opened_before_its_numbers_came(
+    tab: Visit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held, real = threading.Event(), sessions.ask
+
+    def slow(look: Any, name: str, params: Any) -> bytes:
+        assert name != "head" or held.wait(60)
+        return real(look, name, params)
+
+    monkeypatch.setattr(sessions, "ask", slow)
+    tab.page.goto(f"http://{tab.host}/{asked('gpt', view='head')}")
+    tab.until("document.querySelector('.map .twin > summary')")
+    tab.page.evaluate("document.querySelector('.map .twin > summary').click()")
+    tab.until("document.querySelector('.map .twin .waiting')")
+    held.set()
+    tab.until("document.querySelector('.map .twin tbody')")
+
+
 # -- a monkey ------------------------------------------------------------------------------------------
 
 KEYS = """ArrowLeft ArrowRight ArrowUp ArrowDown Enter Escape [ ] { } x n p ? Space Tab Shift+Tab

@@ -8,7 +8,7 @@
 
 import { announce } from "./a11y.js";
 import { VIRIDIS_TABLE, cssColour, cssParts, divergingTable } from "./colours.js";
-import { button, h, number, onDemand, word } from "./dom.js";
+import { button, h, number, onDemand, waiting, word } from "./dom.js";
 import { legend } from "./legend.js";
 import { cellImage, margins, paint, paintCursor } from "./heatmap_paint.js";
 import { arranged, largest, roundUp, rowOf, rowSum, withoutFirst } from "./matrix.js";
@@ -39,7 +39,7 @@ export class HeatMap {
     this.pinned = h("ul", { class: "pins" });
     this.legend = h("div");
     this.axes = h("p", { class: "axes" });
-    this.twin = onDemand(t("map.twin"), () => this.buildTwin());
+    this.twin = onDemand(t("map.twin"), () => (this.shown ? this.buildTwin() : waiting(2)));
     this.zooms = h("div", { class: "zoom", role: "group", "aria-label": t("map.zoom") },
       button("−", () => this.zoomBy(1 / 1.6), { "aria-label": t("map.out") }),
       button("+", () => this.zoomBy(1.6), { "aria-label": t("map.in") }),
@@ -198,6 +198,7 @@ export class HeatMap {
   // -- mouse, pen, finger --------------------------------------------------------------------------
   /** [row, column] under a pointer, with fractions; null outside. */
   place(event) {
+    if (!this.view) return null;
     const box = this.overlay.getBoundingClientRect();
     const { left, roof, cell } = this.view;
     const row = (event.clientY - box.top - roof) / cell + this.y;
