@@ -328,7 +328,8 @@ def test_a_monkey(tab: Visit, monkeypatch: pytest.MonkeyPatch, model: str) -> No
         try:
             play(tab, chance)
         except Exception as error:  # in the moment in which it goes back beyond the first step
-            assert "context was destroyed" in str(error)
+            if "context was destroyed" not in str(error):
+                raise
             tab.page.goto(home)
         if not tab.page.url.startswith(f"http://{tab.host}/"):  # back beyond the first step
             tab.page.goto(home)
