@@ -180,7 +180,9 @@ def test_notebooks_get_small_frames() -> None:
     head = seen.attention("L1.H0")
     for shown, heads, steps in ((head, 1, 1), (seen, 8, 0)):
         html = shown._repr_html_()
-        assert re.fullmatch(r'<iframe srcdoc="[^"]*" style="[^"]*" title="[^"]*">[^<]*</iframe>', html)
+        assert re.fullmatch(
+            r'<iframe srcdoc="[^"]*" style="[^"]*" title="[^"]*">[^<]*</iframe>', html
+        )
         inner = re.findall(r'srcdoc="([^"]*)"', html)[0]
         records = data_of(unescape(inner))["looks"][0]["records"]
         assert sum(key.startswith('["head"') for key in records) == heads

@@ -73,8 +73,9 @@ class Spelling:
         """Positions of the tokens that `word` is made of.
 
         An int is a position itself (negative: from the end), a list of them several. Text is
-        looked for as a whole word; in scripts without spaces (Chinese, Japanese, Thai) as any substring;
-        else as the exact text or label of one token. `occurrence` counts from 1 (negative: from the end).
+        looked for as a whole word; in scripts without spaces (Chinese, Japanese, Thai) as any
+        substring; else as the exact text or label of one token. `occurrence` counts from 1 (negative:
+        from the end).
         `UserError` when it is absent, or occurs several times and `occurrence` is not given.
         """
         if isinstance(word, int):
