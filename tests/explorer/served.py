@@ -99,6 +99,7 @@ def serving(sessions: Sessions, **settings: Any) -> Iterator[Served]:
     """A server at a free port of this machine, until the block ends."""
     with bind("127.0.0.1", 0) as listening:
         served = Served(listening.getsockname()[1], sessions)
+        settings = {"pause": 0.0, **settings}  # every line is said
         server = make_server(sessions, listening, say=served.said.append, **settings)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()

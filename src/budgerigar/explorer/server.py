@@ -33,6 +33,7 @@ from starlette.types import Receive, Scope, Send
 from budgerigar import progress
 from budgerigar.errors import UserError
 from budgerigar.explorer.asking import RefusedError, read_asked
+from budgerigar.explorer.connections import KEPT_OPEN, MOST, Connection, Sparing
 from budgerigar.explorer.files import page_file
 from budgerigar.explorer.guard import HEADERS, check, our_hosts, short
 from budgerigar.explorer.jobs import BusyError
@@ -44,13 +45,14 @@ from budgerigar.said import Said, said, told
 
 HOSTS = ("127.0.0.1", "localhost", "::1")
 PORT = 7007  # tried first
-_MOST_CONNECTIONS = 256
-_KEPT_OPEN = 30  # seconds that an idle connection lasts
 PAYLOAD = "application/octet-stream"
 
 
 class Explorer:
-    """The ASGI application. `port`: the one it is reached at; `say`: where a refusal's line goes."""
+    """The ASGI application.
+
+    port: the one it is reached at; say, refuse: where the lines of faults and of refusals go.
+    """
 
     def __init__(
         self,
@@ -59,9 +61,10 @@ class Explorer:
         say: Callable[[str], None] = progress.note,
         debug: bool = False,
         own_tours: Sequence[str | Path] = (),
+        refuse: Callable[[str], None] | None = None,
     ) -> None:
         self.sessions, self.hosts, self.say, self.debug = sessions, our_hosts(port), say, debug
-        self.own_tours = own_tours
+        self.own_tours, self.refuse = own_tours, refuse or say
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request: checked, answered, and its refusal said."""
@@ -120,7 +123,7 @@ class Explorer:
 
     def _refusal(self, scope: Scope, status: int, words: str) -> Response:
         """What whoever asked is told, and one line for who runs the server."""
-        self.say(f"refused: {_asked_for(scope)}: {status} {short(words, 200)}")
+        self.refuse(f"refused: {_asked_for(scope)}: {status} {short(words, 200)}")
         # What may come of a body that was not read is no next request.
         closing = {"Connection": "close"} if status not in (400, 404, 422, 503) else None
         return _error(words, status, closing)
@@ -175,12 +178,14 @@ def bind(host: str, port: int | None) -> socket.socket:
             f"the page is served to this machine alone, so the host is one of {', '.join(HOSTS)}, "
             f"not {host!r}. From another machine: ssh -L {port or PORT}:127.0.0.1:{port or PORT}"
         )
+    if port is not None and not 0 <= port < 65536:
+        raise UserError(f"a port is a number from 0 to 65535, not {port}; 0 is any that is free")
     for number in (PORT, 0) if port is None else (port,):
         try:
             return _listen(host, number)
-        except (OSError, OverflowError) as error:
+        except OSError as error:
             if number in (port, 0):
-                reason = getattr(error, "strerror", None) or str(error)
+                reason = error.strerror or str(error)
                 raise UserError(
                     f"port {number} of {host} cannot be used: {reason}. Another one: --port N, or "
                     "--port 0 for any that is free"
@@ -215,14 +220,19 @@ def make_server(
     say: Callable[[str], None] = progress.note,
     debug: bool = False,
     own_tours: Sequence[str | Path] = (),
+    pause: float = 1.0,
 ) -> uvicorn.Server:
-    """A server for one listening socket; `.run(sockets=[listening])` serves until it is stopped."""
-    app = Explorer(sessions, listening.getsockname()[1], say, debug, own_tours)
+    """A server for one listening socket; `.run(sockets=[listening])` serves until it is stopped.
+
+    pause: seconds between two lines about refusals.
+    """
+    refuse = Sparing(say, pause)
+    app = Explorer(sessions, listening.getsockname()[1], say, debug, own_tours, refuse)
     log = logging.getLogger("uvicorn.error")
-    log.handlers, log.propagate = [_Remarks(say)], False
+    log.handlers, log.propagate = [_Remarks(refuse)], False
     config = uvicorn.Config(
         app,
-        http="h11",
+        http=Connection,
         ws="none",
         lifespan="off",
         loop="asyncio",
@@ -230,8 +240,8 @@ def make_server(
         access_log=False,
         proxy_headers=False,
         server_header=False,
-        limit_concurrency=_MOST_CONNECTIONS,
-        timeout_keep_alive=_KEPT_OPEN,
+        limit_concurrency=MOST,
+        timeout_keep_alive=int(KEPT_OPEN),
         timeout_graceful_shutdown=2,
     )
     return _Server(config, sessions)
