@@ -82,9 +82,11 @@ class Connection(H11Protocol):
             longest.transport.close()
 
 
-def _ended(timer: asyncio.TimerHandle | None) -> None:
+def _ended(timer: asyncio.TimerHandle | None) -> asyncio.TimerHandle | None:
+    """Cancelled: no timer any more."""
     if timer is not None:
         timer.cancel()
+    return None
 
 
 class Sparing:
