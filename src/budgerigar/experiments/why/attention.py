@@ -20,7 +20,7 @@ from budgerigar.experiments.why.learning import from_windows, last_mean, learn
 from budgerigar.experiments.why.stories import Stories, config, gather, settings
 from budgerigar.models import build
 from budgerigar.models.ancestor_configs import RecurrentConfig
-from budgerigar.said import said
+from budgerigar.said import Said, said
 from budgerigar.text.batches import WindowBatches
 from budgerigar.text.corpus import Corpus
 from budgerigar.text.stories import CHANCE, cloze_set
@@ -28,6 +28,7 @@ from budgerigar.training.recipe import TrainingRecipe
 
 # 96: the longest passage with 24 words between has 90
 STORIES = Stories(n=8000, filler_words=(0, 30), length=96, d_model=72, steps=200, batch=24)
+AT_RANDOM = 100 * CHANCE  # % right
 
 
 @dataclass(frozen=True)
@@ -63,16 +64,9 @@ def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
     attentive = measure(build(config(corpus, sizes.stories), seed), training, corpus, seed, sizes)
     at = sizes.distances.index(sizes.told)
     without, with_attention = recurrent.accuracy[at], attentive.accuracy[at]
-    chance = 100 * CHANCE
     held = with_attention > 90 and without < 60
-    fades = recurrent.accuracy[0] > 2 * chance
-    kept = (
-        said("it fades")
-        if fades
-        else said("in this time it has not learnt to carry the pet along at all")
-    )
+    fades = recurrent.accuracy[0] > 2 * AT_RANDOM
     lost = said("the LSTM loses") if fades else said("the LSTM has not learnt to carry along")
-    words = sizes.stories.steps * sizes.stories.batch * sizes.stories.length
     return WhyResult(
         part="attention",
         seed=seed,
@@ -84,39 +78,8 @@ def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
             said("LSTM, {told}+ words later", told=sizes.told), without, said("% recalled"), 1
         ),
         with_part=Measured(said("Transformer"), with_attention, said("% recalled"), 1),
-        panels=(
-            Lines(
-                said("the pet named again after other words (generated stories)"),
-                said("words between, at least"),
-                said("% right"),
-                sizes.distances,
-                {said("Transformer"): attentive.accuracy, said("LSTM"): recurrent.accuracy},
-                line=(said("chance"), chance),
-                bottom=0.0,
-                top=100.0,
-            ),
-        ),
-        shows=said(
-            "After {words:,} words of training, the same for both, of {tests} unseen stories at each "
-            "distance: the LSTM ({lstm_weights:,} weights, {lstm_seconds:.0f} s) recalls {lstm}% at "
-            "{distances} words: {kept}; the Transformer ({weights:,} weights, {seconds:.0f} s) "
-            "{transformer}%. Chance is {chance:.1f}%. In their losses, {lstm_loss:.2f} and {loss:.2f} "
-            "nats per word, one sees little of it: most words depend on what is near, this one does "
-            "not.",
-            words=words,
-            tests=sizes.tests,
-            lstm_weights=recurrent.parameters,
-            lstm_seconds=recurrent.seconds,
-            lstm=_row(recurrent),
-            distances=_plain(sizes.distances),
-            kept=kept,
-            weights=attentive.parameters,
-            seconds=attentive.seconds,
-            transformer=_row(attentive),
-            chance=chance,
-            lstm_loss=recurrent.loss,
-            loss=attentive.loss,
-        ),
+        panels=(_curves(recurrent, attentive, sizes),),
+        shows=_shows(recurrent, attentive, fades, sizes),
         held=held,
         verdict=said("It holds: attention finds what {lost}, in the same training.", lost=lost)
         if held
@@ -130,8 +93,46 @@ def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
             "distances": list(sizes.distances),
             "LSTM": recurrent,
             "Transformer": attentive,
-            "chance": chance,
+            "chance": AT_RANDOM,
         },
+    )
+
+
+def _curves(recurrent: Recall, attentive: Recall, sizes: Sizes) -> Lines:
+    return Lines(
+        said("the pet named again after other words (generated stories)"),
+        said("words between, at least"),
+        said("% right"),
+        sizes.distances,
+        {said("Transformer"): attentive.accuracy, said("LSTM"): recurrent.accuracy},
+        line=(said("chance"), AT_RANDOM),
+        bottom=0.0,
+        top=100.0,
+    )
+
+
+def _shows(recurrent: Recall, attentive: Recall, fades: bool, sizes: Sizes) -> Said:
+    never = said("in this time it has not learnt to carry the pet along at all")
+    return said(
+        "After {words:,} words of training, the same for both, of {tests} unseen stories at each "
+        "distance: the LSTM ({lstm_weights:,} weights, {lstm_seconds:.0f} s) recalls {lstm}% at "
+        "{distances} words: {kept}; the Transformer ({weights:,} weights, {seconds:.0f} s) "
+        "{transformer}%. Chance is {chance:.1f}%. In their losses, {lstm_loss:.2f} and {loss:.2f} "
+        "nats per word, one sees little of it: most words depend on what is near, this one does "
+        "not.",
+        words=sizes.stories.steps * sizes.stories.batch * sizes.stories.length,
+        tests=sizes.tests,
+        lstm_weights=recurrent.parameters,
+        lstm_seconds=recurrent.seconds,
+        lstm=_row(recurrent),
+        distances=_plain(sizes.distances),
+        kept=said("it fades") if fades else never,
+        weights=attentive.parameters,
+        seconds=attentive.seconds,
+        transformer=_row(attentive),
+        chance=AT_RANDOM,
+        lstm_loss=recurrent.loss,
+        loss=attentive.loss,
     )
 
 

@@ -41,6 +41,10 @@ class Timed:
     bytes_carried: int
 
 
+Times = dict[int, Timed]
+"""by the number of tokens before the one that was timed"""
+
+
 def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
     """The same tokens with and without the cache; the weights are random, the cost is the same."""
     network = _network(seed, sizes)
@@ -50,11 +54,9 @@ def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
     cached = {at: with_cache(network, tokens, at, sizes) for at in sizes.positions}
     fresh = {at: without_cache(network, tokens, at, sizes) for at in sizes.positions}
     difference = largest_difference(network, tokens[:, : min(128, longest)])
-    first, last = sizes.positions[0], sizes.positions[-1]
-    faster = fresh[last].milliseconds / cached[last].milliseconds
-    kept = cached[last].bytes_carried
+    last = sizes.positions[-1]
     per_token = bytes_per_token(network)
-    held = faster > 3 and difference < 1e-4
+    held = _faster(cached, fresh, last) > 3 and difference < 1e-4
     return WhyResult(
         part="cache",
         seed=seed,
@@ -66,23 +68,7 @@ def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
         ),
         with_part=Measured(said("with cache"), cached[last].milliseconds, said("ms")),
         panels=_panels(cached, fresh, sizes),
-        shows=said(
-            "A GPT of {layers} layers, {width} wide: from token {first} to {last} a token's time grows "
-            "{growth} without the cache and {cached_growth} with it; at {last} the cache is "
-            "{faster:.0f} times faster. It is paid with memory: {per_token:,} bytes a token "
-            "(2 x {layers} layers x {width} x 4), {held:.1f} MB held at {last}, spare room included. "
-            "The answers are the same: logits differ by {difference:.0e} of their size.",
-            layers=sizes.layers,
-            width=sizes.d_model,
-            first=first,
-            last=last,
-            growth=_growth(fresh, first, last),
-            cached_growth=_growth(cached, first, last),
-            faster=faster,
-            per_token=per_token,
-            held=kept / MB,
-            difference=difference,
-        ),
+        shows=_shows(cached, fresh, per_token, difference, sizes),
         held=held,
         verdict=said(
             "It holds: the same numbers, much sooner, for memory that grows with the text."
@@ -104,7 +90,11 @@ def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
     )
 
 
-def _panels(cached: dict[int, Timed], fresh: dict[int, Timed], sizes: Sizes) -> tuple[Lines, Lines]:
+def _faster(cached: Times, fresh: Times, at: int) -> float:
+    return fresh[at].milliseconds / cached[at].milliseconds
+
+
+def _panels(cached: Times, fresh: Times, sizes: Sizes) -> tuple[Lines, Lines]:
     across = said("tokens before it")
     times: dict[str, list[float]] = {
         said("with cache"): [cached[at].milliseconds for at in sizes.positions],
@@ -122,7 +112,28 @@ def _panels(cached: dict[int, Timed], fresh: dict[int, Timed], sizes: Sizes) -> 
     )
 
 
-def _growth(found: dict[int, Timed], first: int, last: int) -> Said:
+def _shows(cached: Times, fresh: Times, per_token: int, difference: float, sizes: Sizes) -> Said:
+    first, last = sizes.positions[0], sizes.positions[-1]
+    return said(
+        "A GPT of {layers} layers, {width} wide: from token {first} to {last} a token's time grows "
+        "{growth} without the cache and {cached_growth} with it; at {last} the cache is "
+        "{faster:.0f} times faster. It is paid with memory: {per_token:,} bytes a token "
+        "(2 x {layers} layers x {width} x 4), {held:.1f} MB held at {last}, spare room included. "
+        "The answers are the same: logits differ by {difference:.0e} of their size.",
+        layers=sizes.layers,
+        width=sizes.d_model,
+        first=first,
+        last=last,
+        growth=_growth(fresh, first, last),
+        cached_growth=_growth(cached, first, last),
+        faster=_faster(cached, fresh, last),
+        per_token=per_token,
+        held=cached[last].bytes_carried / MB,
+        difference=difference,
+    )
+
+
+def _growth(found: Times, first: int, last: int) -> Said:
     one, other = found[first].milliseconds, found[last].milliseconds
     return said(
         "{times:.1f}-fold ({one:.1f} to {other:.1f} ms)", times=other / one, one=one, other=other

@@ -20,7 +20,7 @@ from budgerigar.generation.translation import translate_texts
 from budgerigar.generation.translation_options import TranslationOptions
 from budgerigar.models.modes import without_source
 from budgerigar.models.transformer import Transformer
-from budgerigar.said import said
+from budgerigar.said import Said, said
 from budgerigar.text.pair_batches import PairBatches
 from budgerigar.text.pairs import SentencePair, lesson_pair, sentence_pairs
 from budgerigar.text.story_words import PETS
@@ -64,8 +64,6 @@ def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
     blind = look(without_source(network), corpus, tests, lesson)
     answer = lesson.target_words[-1]
     held = seeing.exact > 80 and blind.exact < 5 and blind.nats > 2 * seeing.nats
-    favourites = sorted(blind.chances.items(), key=lambda item: -item[1])[:4]
-    told = ", ".join(f"{name} {chance:.0%}" for name, chance in favourites)
     return WhyResult(
         part="cross-attention",
         seed=seed,
@@ -77,36 +75,8 @@ def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
             said("source blanked: translated exactly"), blind.exact, said("% of unseen"), 1
         ),
         with_part=Measured(said("source seen"), seeing.exact, said("% of unseen"), 1),
-        panels=(
-            Bars(
-                said("“{prefix} …”, the source blanked", prefix=PREFIX),
-                "%",
-                [(name, 100 * chance) for name, chance in favourites],
-                top=100,
-            ),
-            Bars(
-                said("“{prefix} …”, the source seen", prefix=PREFIX),
-                "%",
-                _beside(seeing.chances, answer),
-                top=100,
-            ),
-        ),
-        shows=said(
-            "{tests} unseen sentences: {seen:.1f}% exactly right and {seen_nats:.2f} nats per token "
-            "with the source, {blind:.1f}% and {blind_nats:.2f} nats without. After “{prefix}” it "
-            "wavers when blind ({favourites}); seeing “{source}” it gives “{answer}” {chance:.1%}. "
-            "What to write comes from the source, how to write it from the decoder.",
-            tests=sizes.tests,
-            seen=seeing.exact,
-            seen_nats=seeing.nats,
-            blind=blind.exact,
-            blind_nats=blind.nats,
-            prefix=PREFIX,
-            favourites=told,
-            source=lesson.source,
-            answer=answer,
-            chance=seeing.chances[answer],
-        ),
+        panels=_panels(seeing, blind, answer),
+        shows=_shows(seeing, blind, lesson, len(tests)),
         held=held,
         verdict=said("It holds: the network translates through cross-attention and nothing else.")
         if held
@@ -120,6 +90,47 @@ def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
             (said("“{source}”, source seen", source=lesson.source), seeing.text),
         ),
         numbers={"seen": seeing, "blanked": blind, "answer": answer},
+    )
+
+
+def _panels(seeing: View, blind: View, answer: str) -> tuple[Bars, Bars]:
+    others = [item for item in _favourites(seeing) if item[0] != answer]
+    blanked = said("“{prefix} …”, the source blanked", prefix=PREFIX)
+    seen = said("“{prefix} …”, the source seen", prefix=PREFIX)
+    beside = [(answer, seeing.chances[answer]), *others[:3]]
+    return (
+        Bars(blanked, "%", _percents(_favourites(blind)[:4]), top=100),
+        Bars(seen, "%", _percents(beside), top=100),
+    )
+
+
+def _favourites(view: View) -> list[tuple[str, float]]:
+    """The pets, likeliest first."""
+    return sorted(view.chances.items(), key=lambda item: -item[1])
+
+
+def _percents(chances: list[tuple[str, float]]) -> list[tuple[str, float]]:
+    return [(name, 100 * chance) for name, chance in chances]
+
+
+def _shows(seeing: View, blind: View, lesson: SentencePair, n_tests: int) -> Said:
+    answer = lesson.target_words[-1]
+    favourites = ", ".join(f"{name} {chance:.0%}" for name, chance in _favourites(blind)[:4])
+    return said(
+        "{tests} unseen sentences: {seen:.1f}% exactly right and {seen_nats:.2f} nats per token "
+        "with the source, {blind:.1f}% and {blind_nats:.2f} nats without. After “{prefix}” it "
+        "wavers when blind ({favourites}); seeing “{source}” it gives “{answer}” {chance:.1%}. "
+        "What to write comes from the source, how to write it from the decoder.",
+        tests=n_tests,
+        seen=seeing.exact,
+        seen_nats=seeing.nats,
+        blind=blind.exact,
+        blind_nats=blind.nats,
+        prefix=PREFIX,
+        favourites=favourites,
+        source=lesson.source,
+        answer=answer,
+        chance=seeing.chances[answer],
     )
 
 
@@ -157,9 +168,3 @@ def look(network: Any, corpus: Any, tests: list[SentencePair], lesson: SentenceP
         word_probabilities(network, readers[0], source, PREFIX, pets),
         found[-1],
     )
-
-
-def _beside(chances: dict[str, float], answer: str) -> list[tuple[str, float]]:
-    """The right word and the three likeliest others, in %."""
-    others = sorted((item for item in chances.items() if item[0] != answer), key=lambda i: -i[1])
-    return [(name, 100 * p) for name, p in [(answer, chances[answer]), *others[:3]]]

@@ -14,12 +14,14 @@ import torch
 
 from budgerigar.experiments.why.frame import Bars, Grid, Measured, WhyResult
 from budgerigar.models.worked import Worked, apple, worked_steps
-from budgerigar.said import said
+from budgerigar.said import Said, said
 
 FEATURES = (said("price"), said("black"), said("fruit"), said("tech"))
 """as `models.worked.apple` has them"""
 SENTENCES = ("the apple", "the dear apple", "the black apple", "the dear black apple")
 DECIDED = 0.5  # the least difference between tech and fruit that counts as a decision
+Spoken = dict[str, list[float]]
+"""the four features of the apple, by the sentence in which it stands"""
 
 
 def run(seed: int = 1) -> WhyResult:
@@ -30,8 +32,6 @@ def run(seed: int = 1) -> WhyResult:
     last = SENTENCES[-1]
     gaps = {s: _gap(speaking[s]) for s in SENTENCES}
     sum_gaps = best_sum(list(gaps.values()))
-    told = ", ".join(f"{feature:.2f}" for feature in speaking[last])
-    gathered = ", ".join(f"{feature:.2f}" for feature in silent[last])
     decided = _gap(speaking[last]) > DECIDED
     others = max(abs(gaps[s]) for s in SENTENCES[:-1])
     held = decided and abs(_gap(silent[last])) < 1e-5 and others < 1e-5
@@ -46,33 +46,8 @@ def run(seed: int = 1) -> WhyResult:
         with_part=Measured(
             said("and one ReLU unit: tech - fruit"), _gap(speaking[last]), said("of 1")
         ),
-        panels=(
-            Grid(
-                said("“the dear black apple”, the apple's numbers"),
-                (said("at first"), said("after attention"), said("after the feed-forward")),
-                FEATURES,
-                _stages(with_unit, last),
-                column_axis=said("what each number stands for"),
-            ),
-            Bars(
-                said("tech - fruit after the unit"),
-                "",
-                [(s, gaps[s]) for s in SENTENCES],
-                top=1.0,
-            ),
-        ),
-        shows=said(
-            "Price, black, fruit, tech are {gathered} after attention: gathered, undecided. One unit, "
-            "relu(price + black - 1.3), takes itself from fruit and adds 0.7 of itself to tech: "
-            "{decided}. The merely dear and the merely black apple keep {fruit:.2f} and {tech:.2f}. A "
-            "sum cannot do that: of all rules a price + b black + c, the one that comes nearest to "
-            "these four verdicts still misses one by {miss:.2f}.",
-            gathered=gathered,
-            decided=told,
-            fruit=speaking[SENTENCES[1]][2],
-            tech=speaking[SENTENCES[1]][3],
-            miss=sum_gaps,
-        ),
+        panels=_panels(_stages(with_unit, last), gaps),
+        shows=_shows(silent, speaking, sum_gaps),
         held=held,
         verdict=said(
             "It holds: undecided without the unit, decided with it, and only where both are true."
@@ -89,6 +64,39 @@ def run(seed: int = 1) -> WhyResult:
             "largest miss of the best sum": sum_gaps,
         },
     )
+
+
+def _panels(stages: list[list[float]], gaps: dict[str, float]) -> tuple[Grid, Bars]:
+    return (
+        Grid(
+            said("“the dear black apple”, the apple's numbers"),
+            (said("at first"), said("after attention"), said("after the feed-forward")),
+            FEATURES,
+            stages,
+            column_axis=said("what each number stands for"),
+        ),
+        Bars(said("tech - fruit after the unit"), "", list(gaps.items()), top=1.0),
+    )
+
+
+def _shows(silent: Spoken, speaking: Spoken, miss: float) -> Said:
+    _, dear, _, both = SENTENCES
+    return said(
+        "Price, black, fruit, tech are {gathered} after attention: gathered, undecided. One unit, "
+        "relu(price + black - 1.3), takes itself from fruit and adds 0.7 of itself to tech: "
+        "{decided}. The merely dear and the merely black apple keep {fruit:.2f} and {tech:.2f}. A "
+        "sum cannot do that: of all rules a price + b black + c, the one that comes nearest to "
+        "these four verdicts still misses one by {miss:.2f}.",
+        gathered=_row(silent[both]),
+        decided=_row(speaking[both]),
+        fruit=speaking[dear][2],
+        tech=speaking[dear][3],
+        miss=miss,
+    )
+
+
+def _row(features: list[float]) -> str:
+    return ", ".join(f"{feature:.2f}" for feature in features)
 
 
 def _features(model: Worked, sentence: str) -> list[float]:

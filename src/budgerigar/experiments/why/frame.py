@@ -141,8 +141,3 @@ def number(value: float, digits: int = 2) -> str:
     if value == 0 or 1e-3 <= abs(value) < 1e6:
         return f"{value:,.{digits}f}"
     return f"{value:.1e}"
-
-
-def part_name(module: str) -> str:
-    """`feed_forward` -> `feed-forward`: the module's name as one types it."""
-    return module.rsplit(".", 1)[-1].replace("_", "-")

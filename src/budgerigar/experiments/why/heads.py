@@ -19,7 +19,7 @@ from budgerigar.experiments.why.learning import ADAM, Inputs, Loss, learn
 from budgerigar.experiments.why.parts import attention_weights, without_feed_forward
 from budgerigar.layers.config import TransformerConfig
 from budgerigar.models.transformer import Transformer
-from budgerigar.said import said
+from budgerigar.said import Said, said
 
 GAP = 10.0  # points of a hundred that count as a difference
 
@@ -59,17 +59,6 @@ def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
     two = measure(seed, sizes, n_heads=2)
     helped = measure(seed, sizes, n_heads=1, feed_forward=True)
     held = two.right - one.right > GAP and two.right > 95
-    rescue = (
-        said(
-            "So does a single head with a feed-forward behind it ({right:.1f}%), which takes the "
-            "mixture apart: more heads are the cheaper way, not the only one.",
-            right=helped.right,
-        )
-        if helped.right > 95
-        else said(
-            "A single head with a feed-forward behind it gets {right:.1f}%.", right=helped.right
-        )
-    )
     return WhyResult(
         part="heads",
         seed=seed,
@@ -87,18 +76,7 @@ def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
             1,
         ),
         panels=_panels(one, two, helped),
-        shows=said(
-            "With the same number of weights, one head names {one_before:.1f}% of the words before "
-            "and {one_after:.1f}% of those after (loss {one_loss:.2f} nats); two heads "
-            "{two_before:.1f}% and {two_after:.1f}% (loss {two_loss:.3f}). {rescue}",
-            one_before=one.before,
-            one_after=one.after,
-            one_loss=one.loss,
-            two_before=two.before,
-            two_after=two.after,
-            two_loss=two.loss,
-            rescue=rescue,
-        ),
+        shows=_shows(one, two, helped),
         held=held,
         verdict=said("It holds: attention alone needs a head per relation.")
         if held
@@ -136,6 +114,32 @@ def _panels(one: Learnt, two: Learnt, helped: Learnt) -> tuple[Bars, Grid]:
             column_axis=said("places from the word that looks"),
         ),
     )
+
+
+def _shows(one: Learnt, two: Learnt, helped: Learnt) -> Said:
+    return said(
+        "With the same number of weights, one head names {one_before:.1f}% of the words before "
+        "and {one_after:.1f}% of those after (loss {one_loss:.2f} nats); two heads "
+        "{two_before:.1f}% and {two_after:.1f}% (loss {two_loss:.3f}). {rescue}",
+        one_before=one.before,
+        one_after=one.after,
+        one_loss=one.loss,
+        two_before=two.before,
+        two_after=two.after,
+        two_loss=two.loss,
+        rescue=_rescue(helped.right),
+    )
+
+
+def _rescue(right: float) -> Said:
+    """What a feed-forward makes of one head's mixture."""
+    if right > 95:
+        return said(
+            "So does a single head with a feed-forward behind it ({right:.1f}%), which takes the "
+            "mixture apart: more heads are the cheaper way, not the only one.",
+            right=right,
+        )
+    return said("A single head with a feed-forward behind it gets {right:.1f}%.", right=right)
 
 
 def measure(seed: int, sizes: Sizes, n_heads: int, feed_forward: bool = False) -> Learnt:

@@ -19,7 +19,7 @@ from budgerigar.experiments.why.frame import Bars, Lines, Measured, WhyResult
 from budgerigar.experiments.why.learning import last_mean
 from budgerigar.experiments.why.stories import Stories, gather, train_on_stories
 from budgerigar.models.transformer import Transformer
-from budgerigar.said import said
+from budgerigar.said import Said, said
 from budgerigar.text.corpus import Corpus
 
 STORIES = Stories(n=4000, steps=140, batch=16)
@@ -56,8 +56,6 @@ def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
     masked = measure(corpus, seed, sizes, masked=True)
     chance = math.log(corpus.tokenizer.vocab_size)
     held = without.training < 0.2 < masked.training and without.next_word > 2 * masked.next_word
-    worse = said("worse than") if without.next_word > chance else said("against")
-    steps = list(range(1, sizes.stories.steps + 1))
     return WhyResult(
         part="mask",
         seed=seed,
@@ -69,40 +67,8 @@ def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
             said("no mask: the next word of an unseen story"), without.next_word, said("nats")
         ),
         with_part=Measured(said("causal mask"), masked.next_word, said("nats")),
-        panels=(
-            Lines(
-                said("training loss"),
-                said("step"),
-                said("nats per word"),
-                steps,
-                {said("causal mask"): masked.losses, said("no mask"): without.losses},
-                bottom=0.0,
-            ),
-            Bars(
-                said("nats per word"),
-                "",
-                [
-                    (said("no mask, in training"), without.training),
-                    (said("no mask, writing"), without.next_word),
-                    (said("mask, in training"), masked.training),
-                    (said("mask, writing"), masked.next_word),
-                ],
-                line=(said("chance"), chance),
-            ),
-        ),
-        shows=said(
-            "In training the loss without the mask goes to {trained:.2f} nats per word, with it to "
-            "{masked:.2f}. At the end of a beginning, where the next word is yet to come, the one "
-            "without costs {writing:.2f} nats ({worse} the {chance:.2f} of pure chance), the one with "
-            "{masked_writing:.2f}. Read what they write: both continue the same words, always taking "
-            "the likeliest.",
-            trained=without.training,
-            masked=masked.training,
-            writing=without.next_word,
-            worse=worse,
-            chance=chance,
-            masked_writing=masked.next_word,
-        ),
+        panels=_panels(without, masked, chance),
+        shows=_shows(without, masked, chance),
         held=held,
         verdict=said("It holds: the best training loss belongs to the network that can do nothing.")
         if held
@@ -119,6 +85,47 @@ def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
             (said("written with the mask"), f"{PROMPT} {masked.text}"),
         ),
         numbers={"without": without, "with": masked, "chance": chance},
+    )
+
+
+def _panels(without: Half, masked: Half, chance: float) -> tuple[Lines, Bars]:
+    return (
+        Lines(
+            said("training loss"),
+            said("step"),
+            said("nats per word"),
+            list(range(1, len(without.losses) + 1)),
+            {said("causal mask"): masked.losses, said("no mask"): without.losses},
+            bottom=0.0,
+        ),
+        Bars(
+            said("nats per word"),
+            "",
+            [
+                (said("no mask, in training"), without.training),
+                (said("no mask, writing"), without.next_word),
+                (said("mask, in training"), masked.training),
+                (said("mask, writing"), masked.next_word),
+            ],
+            line=(said("chance"), chance),
+        ),
+    )
+
+
+def _shows(without: Half, masked: Half, chance: float) -> Said:
+    worse = said("worse than") if without.next_word > chance else said("against")
+    return said(
+        "In training the loss without the mask goes to {trained:.2f} nats per word, with it to "
+        "{masked:.2f}. At the end of a beginning, where the next word is yet to come, the one "
+        "without costs {writing:.2f} nats ({worse} the {chance:.2f} of pure chance), the one with "
+        "{masked_writing:.2f}. Read what they write: both continue the same words, always taking "
+        "the likeliest.",
+        trained=without.training,
+        masked=masked.training,
+        writing=without.next_word,
+        worse=worse,
+        chance=chance,
+        masked_writing=masked.next_word,
     )
 
 

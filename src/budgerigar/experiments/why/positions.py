@@ -19,13 +19,14 @@ from budgerigar.experiments.why.learning import ADAM, Inputs, learn
 from budgerigar.experiments.why.stories import Stories, gather, story_loss, train_on_stories
 from budgerigar.layers.config import TransformerConfig
 from budgerigar.models.transformer import Transformer
-from budgerigar.said import said
+from budgerigar.said import Said, said
 from budgerigar.text.story_words import PEOPLE, PETS
 
 STORIES = Stories(n=4000, steps=100, batch=16, layers=2)
 OWNER, OWNED = 0, 1
 SENTENCES = (("Xuanyuan", "has", "the", "budgerigar"), ("the", "budgerigar", "has", "Xuanyuan"))
 NOISE = 3.0  # times the spread between seeds: less is no difference
+LITTLE = 0.05  # nats per word: less is hardly a difference
 
 
 @dataclass(frozen=True)
@@ -49,15 +50,7 @@ def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
     decoders = decoder_losses(seed, sizes)
     means = {kind: sum(found) / len(found) for kind, found in decoders.items()}
     spread = max(max(found) - min(found) for found in decoders.values())
-    gain = means["none"] - means["learned"]
-    hardly = abs(gain) < 0.05
-    size = (
-        said("no difference that these seeds could show")
-        if abs(gain) <= max(NOISE * spread, 0.01)
-        else said("hardly a difference")
-        if hardly
-        else said("a difference, this time")
-    )
+    hardly = _gain(means) < LITTLE
     held = moved["none"] < 1e-5 and right["none"] < 60 and right["sinusoidal"] > 95 and hardly
     return WhyResult(
         part="positions",
@@ -71,21 +64,7 @@ def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
         ),
         with_part=Measured(said("with sinusoids"), right["sinusoidal"], said("% right"), 1),
         panels=_panels(right, means),
-        shows=said(
-            "The largest difference between a word's vectors in the two sentences, against the "
-            "vectors' own size: {moved} without positions, {moved_with} with. So the owner is found in "
-            "{right:.1f}% of unseen sentences without and {right_with:.1f}% with. A causal decoder "
-            "reads left to right anyway: {none:.3f} nats per word without positions, {learned:.3f} "
-            "with learned ones ({size}; equal runs differ by {spread:.3f}), {rotary:.3f} with rotary "
-            "ones.",
-            moved=number(moved["none"]),
-            moved_with=number(moved["sinusoidal"]),
-            right=right["none"],
-            right_with=right["sinusoidal"],
-            size=size,
-            spread=spread,
-            **means,
-        ),
+        shows=_shows(moved, right, means, spread),
         held=held,
         verdict=said(
             "It holds: without positions the encoder is lost, the causal decoder only a little worse."
@@ -127,6 +106,37 @@ def _panels(right: dict[str, float], means: dict[str, float]) -> tuple[Bars, Bar
             ],
         ),
     )
+
+
+def _shows(
+    moved: dict[str, float], right: dict[str, float], means: dict[str, float], spread: float
+) -> Said:
+    return said(
+        "The largest difference between a word's vectors in the two sentences, against the "
+        "vectors' own size: {moved} without positions, {moved_with} with. So the owner is found in "
+        "{right:.1f}% of unseen sentences without and {right_with:.1f}% with. A causal decoder "
+        "reads left to right anyway: {none:.3f} nats per word without positions, {learned:.3f} "
+        "with learned ones ({size}; equal runs differ by {spread:.3f}), {rotary:.3f} with rotary "
+        "ones.",
+        moved=number(moved["none"]),
+        moved_with=number(moved["sinusoidal"]),
+        right=right["none"],
+        right_with=right["sinusoidal"],
+        size=_size(_gain(means), spread),
+        spread=spread,
+        **means,
+    )
+
+
+def _gain(means: dict[str, float]) -> float:
+    """Nats per word between a decoder without positions and one with learned ones."""
+    return abs(means["none"] - means["learned"])
+
+
+def _size(gain: float, spread: float) -> Said:
+    if gain <= max(NOISE * spread, 0.01):
+        return said("no difference that these seeds could show")
+    return said("hardly a difference") if gain < LITTLE else said("a difference, this time")
 
 
 def _words() -> list[str]:

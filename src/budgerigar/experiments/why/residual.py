@@ -20,7 +20,7 @@ from budgerigar.layers.config import TransformerConfig
 from budgerigar.layers.visibility import View
 from budgerigar.models.transformer import Transformer
 from budgerigar.models.worked import without_norms
-from budgerigar.said import listed, said
+from budgerigar.said import Said, listed, said
 
 NAMES: dict[tuple[bool, bool], str] = {
     (True, True): said("residual and norm"),
@@ -28,6 +28,8 @@ NAMES: dict[tuple[bool, bool], str] = {
     (False, True): said("norm alone"),
     (False, False): said("neither"),
 }
+Ratios = dict[str, list[float]]
+"""gradient at the bottom over that at the top, at each depth, by the name of the combination"""
 VANISHED, EXPLODED, SOUND = 1e-6, 1e4, 100.0
 
 
@@ -56,16 +58,7 @@ def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
     losses = {name: loss(*both, seed, sizes) for both, name in NAMES.items()}
     at = sizes.depths.index(sizes.told)
     neither, sound = ratios["neither"], ratios["residual and norm"]
-    explosion = max((r for r in ratios["residual alone"] if math.isfinite(r)), default=math.nan)
-    held = (
-        neither[at] < VANISHED
-        and all(1 / SOUND < r < SOUND for r in sound)
-        and explosion > EXPLODED
-        and error < 1e-10
-    )
-    told = listed(
-        said("{name} {loss:.2f}", name=name, loss=value) for name, value in losses.items()
-    )
+    held = error < 1e-10 and _holds(ratios, at)
     return WhyResult(
         part="residual",
         seed=seed,
@@ -82,22 +75,7 @@ def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
             said("residual and norm, {layers} layers", layers=sizes.told), sound[at], said("times")
         ),
         panels=_panels(ratios, losses, sizes),
-        shows=said(
-            "Neither: {neither} of the gradient is left after {layers} layers. Normalization alone: "
-            "{norm} after {deepest}, so it does not vanish. Residual alone: it explodes, up to "
-            "{explosion}. Both: {both} after {deepest}. In learning to fetch the word before "
-            "({losses} nats; chance {chance:.2f}) one sees what the ratio does not tell. And "
-            "y' = f'(x) + 1: the Jacobian of a block is (1 + F')(1 + A') to within {error}.",
-            neither=number(neither[at]),
-            layers=sizes.told,
-            norm=number(ratios["norm alone"][-1]),
-            deepest=sizes.depths[-1],
-            explosion=number(explosion),
-            both=number(sound[-1]),
-            losses=told,
-            chance=math.log(sizes.n_words),
-            error=number(error),
-        ),
+        shows=_shows(ratios, losses, error, sizes),
         held=held,
         verdict=said(
             "It holds: without both the gradient vanishes, with the residual alone it explodes, with "
@@ -120,9 +98,42 @@ def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
     )
 
 
-def _panels(
-    ratios: dict[str, list[float]], losses: dict[str, float], sizes: Sizes
-) -> tuple[Lines, Bars]:
+def _holds(ratios: Ratios, at: int) -> bool:
+    """Each combination does what it should; at: the depth where neither leaves nothing."""
+    return (
+        ratios["neither"][at] < VANISHED
+        and all(1 / SOUND < r < SOUND for r in ratios["residual and norm"])
+        and _explosion(ratios) > EXPLODED
+    )
+
+
+def _explosion(ratios: Ratios) -> float:
+    """The largest gradient with the residual alone that is a number still."""
+    return max((r for r in ratios["residual alone"] if math.isfinite(r)), default=math.nan)
+
+
+def _shows(ratios: Ratios, losses: dict[str, float], error: float, sizes: Sizes) -> Said:
+    return said(
+        "Neither: {neither} of the gradient is left after {layers} layers. Normalization alone: "
+        "{norm} after {deepest}, so it does not vanish. Residual alone: it explodes, up to "
+        "{explosion}. Both: {both} after {deepest}. In learning to fetch the word before "
+        "({losses} nats; chance {chance:.2f}) one sees what the ratio does not tell. And "
+        "y' = f'(x) + 1: the Jacobian of a block is (1 + F')(1 + A') to within {error}.",
+        neither=number(ratios["neither"][sizes.depths.index(sizes.told)]),
+        layers=sizes.told,
+        norm=number(ratios["norm alone"][-1]),
+        deepest=sizes.depths[-1],
+        explosion=number(_explosion(ratios)),
+        both=number(ratios["residual and norm"][-1]),
+        losses=listed(
+            said("{name} {loss:.2f}", name=name, loss=value) for name, value in losses.items()
+        ),
+        chance=math.log(sizes.n_words),
+        error=number(error),
+    )
+
+
+def _panels(ratios: Ratios, losses: dict[str, float], sizes: Sizes) -> tuple[Lines, Bars]:
     return (
         Lines(
             said("gradient at the bottom / at the top, untrained"),

@@ -18,7 +18,7 @@ from budgerigar.experiments.why.learning import ADAM, Inputs, last_mean, learn
 from budgerigar.layers.attention import attention_steps
 from budgerigar.layers.config import TransformerConfig
 from budgerigar.models.transformer import Transformer
-from budgerigar.said import listed, said
+from budgerigar.said import Said, listed, said
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,10 @@ class Spread:
     """norm of d weights / d scores, a matrix per query"""
 
 
+Losses = dict[int, tuple[float, float]]
+"""by the width of a head: nats without the scale, and with it"""
+
+
 def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
     """Random queries and keys of each width, then a task learnt with and without the scale."""
     raw = [spread(width, 1.0, seed, sizes) for width in sizes.widths]
@@ -57,13 +61,9 @@ def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
         width: (loss(width, False, seed, sizes), loss(width, True, seed, sizes))
         for width in sizes.trained_widths
     }
-    widest, told = sizes.widths[-1], sizes.trained_widths[len(sizes.trained_widths) // 2]
+    told = sizes.trained_widths[len(sizes.trained_widths) // 2]
     without, with_scale = losses[told]
     held = raw[-1].gradient < 0.5 * scaled[-1].gradient and with_scale < 0.5 * without
-    learnt = listed(
-        said("{width} wide: {without:.2f} without, {scaled:.2f} with", width=w, without=a, scaled=b)
-        for w, (a, b) in losses.items()
-    )
     return WhyResult(
         part="scale",
         seed=seed,
@@ -74,25 +74,7 @@ def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
         without=Measured(said("scores as they are, {told} wide", told=told), without, said("nats")),
         with_part=Measured(said("divided by sqrt({told})", told=told), with_scale, said("nats")),
         panels=_panels(raw, scaled, losses, sizes),
-        shows=said(
-            "Random queries and keys, {keys} keys: at width {narrow} the scores spread by "
-            "{narrow_spread:.1f}, at {wide} by {spread:.1f}, and there the largest weight is "
-            "{largest:.2f} and the gradient {gradient}; divided by sqrt(d_head) they spread by "
-            "{scaled_spread:.1f}, the largest weight is {scaled_largest:.2f}, the gradient "
-            "{scaled_gradient}. Learning to fetch a word from another place, one head, loss in nats: "
-            "{learnt}.",
-            keys=sizes.keys,
-            narrow=sizes.widths[0],
-            narrow_spread=raw[0].spread,
-            wide=widest,
-            spread=raw[-1].spread,
-            largest=raw[-1].largest,
-            gradient=number(raw[-1].gradient),
-            scaled_spread=scaled[-1].spread,
-            scaled_largest=scaled[-1].largest,
-            scaled_gradient=number(scaled[-1].gradient),
-            learnt=learnt,
-        ),
+        shows=_shows(raw, scaled, losses, sizes),
         held=held,
         verdict=said(
             "It holds: without the scale gradient and learning suffer, and more than by half."
@@ -111,11 +93,37 @@ def run(seed: int = 1, sizes: Sizes = Sizes()) -> WhyResult:
     )
 
 
+def _shows(raw: list[Spread], scaled: list[Spread], losses: Losses, sizes: Sizes) -> Said:
+    return said(
+        "Random queries and keys, {keys} keys: at width {narrow} the scores spread by "
+        "{narrow_spread:.1f}, at {wide} by {spread:.1f}, and there the largest weight is "
+        "{largest:.2f} and the gradient {gradient}; divided by sqrt(d_head) they spread by "
+        "{scaled_spread:.1f}, the largest weight is {scaled_largest:.2f}, the gradient "
+        "{scaled_gradient}. Learning to fetch a word from another place, one head, loss in nats: "
+        "{learnt}.",
+        keys=sizes.keys,
+        narrow=sizes.widths[0],
+        narrow_spread=raw[0].spread,
+        wide=sizes.widths[-1],
+        spread=raw[-1].spread,
+        largest=raw[-1].largest,
+        gradient=number(raw[-1].gradient),
+        scaled_spread=scaled[-1].spread,
+        scaled_largest=scaled[-1].largest,
+        scaled_gradient=number(scaled[-1].gradient),
+        learnt=_learnt(losses),
+    )
+
+
+def _learnt(losses: Losses) -> str:
+    return listed(
+        said("{width} wide: {without:.2f} without, {scaled:.2f} with", width=w, without=a, scaled=b)
+        for w, (a, b) in losses.items()
+    )
+
+
 def _panels(
-    raw: list[Spread],
-    scaled: list[Spread],
-    losses: dict[int, tuple[float, float]],
-    sizes: Sizes,
+    raw: list[Spread], scaled: list[Spread], losses: Losses, sizes: Sizes
 ) -> tuple[Lines, Lines]:
     gradients: dict[str, list[float]] = {
         said("divided by sqrt(d_head)"): [s.gradient for s in scaled],
