@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from typing import Any
 
@@ -165,6 +166,36 @@ def test_roles_through_training(copier: Copier, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_abilities_of_every_kind() -> None:
+def test_a_checkpoint_that_cannot_be_read_is_left_out(
+    copier: Copier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stages, damaged = dict(copier.checkpoints), set[str]()
+    names = list(stages)
+    model = Model(copy.deepcopy(copier.network), copier.tokenizer)  # type: ignore[arg-type]
+
+    def at(self: Model, name: str) -> Model:
+        if name in damaged:
+            raise UserError(f"{name} is damaged")
+        return dataclasses.replace(self, network=stages[name])
+
+    monkeypatch.setattr(Model, "checkpoints", property(lambda self: names))
+    monkeypatch.setattr(Model, "at_checkpoint", at)
+    asked = look_at(model, {"text": " ba be bi ba be"})
+    damaged.update(names)
+    with pytest.raises(UserError, match=f"no checkpoint can be read; {names[0]} is damaged"):
+        view(asked, "born")
+    damaged.remove(names[1])
+    damaged.remove(names[-2])
+    for _ in range(2):
+        found = view(asked, "born")
+        assert found["checkpoints"] == found["asked"] == [names[1], names[-2]]
+        assert found["skipped"] == [[name, f"{name} is damaged"] for name in names if name in damaged]
+    damaged.clear()  # it was being written
+    found = view(asked, "born")
+    assert found["checkpoints"] == found["asked"] == names
+    assert not found["skipped"]
+
+
     for kind, keys in (("decoder", {"copy"}), ("encoder", set()), ("encoder-decoder", set())):
         model = MODELS[kind]()
         reader = Reader(model.network, model.tokenizer, model.source_tokenizer, None)

@@ -8,8 +8,8 @@ Shapes: C checkpoints, N heads of one kind of attention.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -55,12 +55,14 @@ class Birth:
 class Born(Sequence[HeadRoles]):
     """The roles at every checkpoint, the earliest first. `str()` tells when each role appeared.
 
-    names (C): of the checkpoints; abilities (C): what the model can do there (`behaviours`).
+    names (C): of the checkpoints; abilities (C): what the model can do there (`behaviours`); skipped:
+    names of those that could not be read -> why.
     """
 
     names: tuple[str, ...]
     roles: tuple[HeadRoles, ...]
     abilities: tuple[list[Ability], ...]
+    skipped: Mapping[str, str] = field(default_factory=dict)
 
     def __getitem__(self, index: Any) -> Any:
         return self.roles[index]
@@ -105,6 +107,7 @@ class Born(Sequence[HeadRoles]):
         """For JSON."""
         return {
             "checkpoints": list(self.names),
+            "skipped": dict(self.skipped),
             "births": [vars(birth) for birth in self.births()],
             "abilities": [
                 [{"ability": one.key, "unit": one.unit, "value": one.value} for one in there]
@@ -122,6 +125,7 @@ class Born(Sequence[HeadRoles]):
             for row in site.rows:
                 lines += self._lines(row, site.of, site.kind, births)
         lines += [_curve(name, unit, values) for name, unit, values in self.curves()]
+        lines += [f"left out: {name}: {why}" for name, why in self.skipped.items()]
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -174,6 +178,8 @@ class Training:
         self._reading = tokenizer, source_tokenizer, start_id
         self._asked: tuple[Texts, Behaviours, Measured] | None = None
         self._known: dict[str, tuple[HeadRoles, list[Ability]]] = {}
+        self.skipped: dict[str, str] = {}
+        """checkpoints that could not be read when they were last asked for -> why"""
 
     def __contains__(self, name: str) -> bool:
         return name in self._known
@@ -199,6 +205,10 @@ class Training:
     def born(self, names: Sequence[str]) -> Born:
         """Those of `names` that are measured, the earliest first."""
         known = [name for name in names if name in self._known]
+        if not known and self.skipped:
+            raise UserError(
+                said("no checkpoint can be read; {why}", why=" ".join(self.skipped.values()))
+            )
         if not known:
             raise UserError(
                 said(
@@ -207,21 +217,39 @@ class Training:
                 )
             )
         pairs = [self._known[name] for name in known]
-        return Born(tuple(known), tuple(r for r, _ in pairs), tuple(able for _, able in pairs))
+        skipped = {name: self.skipped[name] for name in names if name in self.skipped}
+        roles, able = tuple(r for r, _ in pairs), tuple(able for _, able in pairs)
+        return Born(tuple(known), roles, able, skipped)
 
     def through(self, names: Sequence[str], network: Callable[[str], Any]) -> Iterator[Born]:
         """What is known after each checkpoint, at least once. network: name -> the model there.
 
+        One that cannot be read (damaged, or deleted by a training that goes on) is `skipped`.
+
         Raises:
-            UserError: there is no checkpoint, or the model has no attention.
+            UserError: there is no checkpoint that can be read, or the model has no attention.
         """
         left = [name for name in names if name not in self]
         with track("measuring checkpoints", self.work(names), unit="checkpoints") as job:
             for name in left:
-                self.measure(name, network(name), job)
-                yield self.born(names)
-        if not left:
+                read = self._read(name, network)
+                if read is None:
+                    job.advance()
+                else:
+                    self.measure(name, read, job)
+                if self._known:
+                    yield self.born(names)
+        if not left or not self._known:
             yield self.born(names)
+
+    def _read(self, name: str, network: Callable[[str], Any]) -> Any:
+        """The model at a checkpoint; None: it is skipped."""
+        self.skipped.pop(name, None)
+        try:
+            return network(name)
+        except UserError as error:
+            self.skipped[name] = str(error)
+            return None
 
 
 def roles_through_training(

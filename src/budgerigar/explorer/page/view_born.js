@@ -57,9 +57,13 @@ class Moments {
       this.map.name = `${headName(layer, head)}, ${t("born.step", { step: stepOf(name) })}`;
       this.matrix = matrixOf(app, answer);
       this.map.show(this.matrix, mapOptions(app));
+      this.map.element.hidden = false;
       this.cursor();
       this.facts.replaceChildren(h("p", { class: "facts" }, answer.mean_entropy === null ? null : h("span", {}, t("head.entropy", { value: number(answer.mean_entropy, 3) })), h("span", {}, t("head.difference", { value: number(answer.difference, 2) }))));
     } catch (error) {
+      if (this.shown !== wanted) return;
+      this.matrix = null; // the map before is of another checkpoint
+      this.map.element.hidden = true;
       this.facts.replaceChildren(failure(error));
     } finally {
       if (this.shown === wanted) this.map.element.classList.remove("stale");
@@ -136,7 +140,8 @@ function grown(app, answer, moments) {
   const pick = choice(t("roles.role"), site.roles.map((role) => [role.role, roleName(role.role, role.name)]), app.setting("born.role", best?.role), (role) => { app.set("born.role", role); draw(); });
   draw();
   const sofar = whole ? null : h("p", { class: "note" }, t("born.sofar", { count: answer.checkpoints.length, all: steps.length }));
-  return [sofar, pick, place, ...(whole ? [h("h3", {}, t("born.births")), births(answer)] : []), h("div", { class: "two" }, ...abilityCharts(answer, steps))];
+  const skipped = (answer.skipped ?? []).map(([name, why]) => h("p", { class: "note" }, t("born.skipped", { step: stepOf(name), why: said(why) })));
+  return [sofar, ...skipped, pick, place, ...(whole ? [h("h3", {}, t("born.births")), births(answer)] : []), h("div", { class: "two" }, ...abilityCharts(answer, steps))];
 }
 
 export const bornView = {

@@ -141,8 +141,9 @@ def born(look: Look, most: int = 16) -> dict[str, Any]:
     Each checkpoint is measured once. What is known after each is handed out (`progress.so_far`) in the
     same form, births being those at the last of its checkpoints.
 
-    {"checkpoints": [C names], "asked": [names of those that are chosen; more than C where not all are
-       measured yet], "all": [names of all that are kept],
+    {"checkpoints": [C names], "asked": [names of those that are chosen and can be read; more than C
+       where not all are measured yet], "all": [names of all that are kept],
+     "skipped": [[name, why]] (chosen, but it cannot be read),
      "sites": [{"of", "kind", "title", "heads": [N names],
        "roles": [{"role", "name", "on", "share": float (from which score on it is found),
          "scores": f4 (C,N), "found": u1 (C,N)}] (only those that were measured)}],
@@ -166,8 +167,9 @@ def born(look: Look, most: int = 16) -> dict[str, Any]:
 def _through(found: Born, chosen: list[str], names: list[str]) -> dict[str, Any]:
     return {
         "checkpoints": list(found.names),
-        "asked": chosen,
+        "asked": [name for name in chosen if name not in found.skipped],
         "all": names,
+        "skipped": [[name, why] for name, why in found.skipped.items()],
         "sites": [_grown(found, site) for site in found[-1]],
         "births": [vars(birth) for birth in found.births()],
         "curves": [
