@@ -189,7 +189,9 @@ def test_a_checkpoint_that_cannot_be_read_is_left_out(
     for _ in range(2):
         found = view(asked, "born")
         assert found["checkpoints"] == found["asked"] == [names[1], names[-2]]
-        assert found["skipped"] == [[name, f"{name} is damaged"] for name in names if name in damaged]
+        assert found["skipped"] == [
+            [name, f"{name} is damaged"] for name in names if name in damaged
+        ]
     damaged.clear()  # it was being written
     found = view(asked, "born")
     assert found["checkpoints"] == found["asked"] == names
