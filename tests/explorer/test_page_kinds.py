@@ -221,10 +221,10 @@ def test_reach_of_two_models_on_one_text(tab: Visit, page_server: Served) -> Non
     rows = twin(tab, ".view-reach .twin")
     for at in (0, 3, 9):
         assert rows[at][0] == str(at + 1)
-        wanted = [float(each["shares"][at]) for each in answers]
+        wanted = [float(each[which][at]) for each in answers for which in ("shares", "smooth")]
         assert [last(each) for each in rows[at][1:]] == pytest.approx(wanted, abs=6e-6)
     far = answers[0]["last_above"]["0.01"]
-    assert f"at least a hundredth: {far}" in tab.text(".figures")
+    assert f"a hundredth or above up to {far}:" in tab.text(".figures")
 
 
 def test_back_off_adds_up_to_the_probability(tab: Visit, every: dict[str, Model]) -> None:

@@ -133,3 +133,15 @@ def test_no_word_is_no_word_in_both() -> None:
     found = compare_heads(seen, seen, units="words")
     assert found.units == "words"
     assert all(one.moved < 1e-6 for one in found)
+
+
+def test_what_has_no_counterpart_is_named() -> None:
+    tokenizer = words()
+    model = network(tokenizer.vocab_size)
+    longer = TIRED.replace("green", "young green")
+    pair = [trace(model, tokenizer, text) for text in (TIRED, longer)]
+    found = compare_heads(*pair)
+    assert found.lone_rows == found.lone_columns == ((), ("young",))
+    later = np.triu(np.ones_like(found.hidden), 1)
+    np.testing.assert_array_equal(found.hidden, later)  # masked in both
+    assert not found.once.any()

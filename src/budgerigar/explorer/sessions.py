@@ -17,6 +17,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from budgerigar.errors import UserError
+from budgerigar.explorer.examples import example, example_pair
 from budgerigar.explorer.jobs import Desk, Job
 from budgerigar.explorer.lessons import Whys
 from budgerigar.explorer.memory import held_bytes
@@ -78,6 +79,7 @@ class Shown:
     def __init__(self, name: str, model: Model) -> None:
         self.name, self.model, self.kind = name, model, kind_of(model.network)
         self.desk = Desk(name)
+        self.examples = {"example": example(model), "examples": list(example_pair(model))}
 
 
 class Sessions:
@@ -102,8 +104,8 @@ class Sessions:
 
     def models(self) -> list[dict[str, Any]]:
         """What can be asked about: id, name (of its folder), kind, the names of the views that fit,
-        context_length (None: no limit of its own), most_tokens of a question, and the checkpoints that
-        are there now, the earliest first.
+        context_length (None: no limit of its own), most_tokens of a question, the checkpoints that are
+        there now, the earliest first; example: a text of words that it knows, examples: two of them.
         """
         return [
             {
@@ -114,6 +116,7 @@ class Sessions:
                 "context_length": shown.model.network.context_length,
                 "most_tokens": most_tokens(shown.model.network),
                 "checkpoints": shown.model.checkpoints,
+                **shown.examples,
             }
             for shown in self._shown.values()
         ]

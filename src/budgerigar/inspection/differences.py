@@ -53,8 +53,9 @@ class Differences(Sequence[HeadDifference]):
     """All heads that both have, in order. `str()` is a table, the most moved first.
 
     rows, columns: (name in the first, name in the second), aligned; places: where they stand in
-    each. hidden (R,C) bool: masked in one of them. alone: heads that only one of them has. units:
-    what rows and columns are.
+    each. hidden (R,C) bool: masked in one of them or in both; once (R,C) bool: in one alone.
+    lone_rows, lone_columns: names of those in the first, and in the second, that have no counterpart
+    and so no place in a map. alone: heads that only one of them has. units: what rows and columns are.
     """
 
     units: Units
@@ -63,6 +64,9 @@ class Differences(Sequence[HeadDifference]):
     row_places: tuple[tuple[int, int], ...]
     column_places: tuple[tuple[int, int], ...]
     hidden: np.ndarray
+    once: np.ndarray
+    lone_rows: tuple[tuple[str, ...], tuple[str, ...]]
+    lone_columns: tuple[tuple[str, ...], tuple[str, ...]]
     heads: tuple[HeadDifference, ...]
     alone: tuple[str, ...]
     of: str
@@ -137,12 +141,14 @@ def compare_heads(
     if not shared:
         raise UserError(said("the two models have no head of the same name"))
     hidden = np.zeros((len(rows), len(columns)), dtype=bool)
+    once = np.zeros_like(hidden)
     found = []
     for name in shared:
         parts = [side.weights(name) for side in sides]
         seen = [side.visible(name)[pick] for side, pick in zip(sides, picks, strict=True)]
         blind = ~(seen[0] & seen[1])
         hidden |= blind
+        once |= seen[0] ^ seen[1]
         cut = [part[pick] for part, pick in zip(parts, picks, strict=True)]
         named = [part[pick[0][:, 0]].sum(-1) for part, pick in zip(parts, picks, strict=True)]
         found.append(_difference(name, cut, named, blind))
@@ -154,11 +160,23 @@ def compare_heads(
         tuple(rows),
         tuple(columns),
         hidden,
+        once,
+        _lone(rows, *(side.row_names for side in sides)),
+        _lone(columns, *(side.column_names for side in sides)),
         tuple(found),
         tuple(sorted(everyone - set(shared))),
         sites[0].of,
         sites[0].kind,
     )
+
+
+def _lone(pairs: Pairs, *names: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of each side that stand in no pair."""
+    matched = [{pair[n] for pair in pairs} for n in (0, 1)]
+    first, second = (
+        tuple(name for at, name in enumerate(names[n]) if at not in matched[n]) for n in (0, 1)
+    )
+    return first, second
 
 
 def _difference(

@@ -67,7 +67,7 @@ export function aboutLine(app) {
   const { about } = app;
   if (!about) return h("p", { class: "about" });
   const parts = [t(`kind.${about.kind}`)];
-  if (about.layers) parts.push(about.heads ? t("about.heads", { layers: about.layers, heads: about.heads }) : t("about.layers", { layers: about.layers }));
+  if (about.layers && about.kind !== "ngram") parts.push(about.heads ? t("about.heads", { layers: about.layers, heads: about.heads }) : t("about.layers", { layers: about.layers }));
   if (about.parameters) parts.push(t("about.parameters", { count: whole(about.parameters) }));
   parts.push(t("about.vocabulary", { count: whole(about.vocab_size) }));
   const { source, read } = app.reading?.spellings ?? {};

@@ -39,8 +39,12 @@ export function currentLanguage() {
   return language;
 }
 
+/** {name} becomes values.name; {name|token|tokens} the first word where that is 1, else the second. */
 function filled(words, values) {
-  return words.replace(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole));
+  return words.replace(/\{(\w+)(?:\|([^|}]*)\|([^|}]*))?\}/g, (whole, name, one, many) => {
+    if (!(name in values)) return whole;
+    return one === undefined ? String(values[name]) : String(values[name]) === "1" ? one : many;
+  });
 }
 
 /** The words of `key`, with {name} replaced by values.name. An unknown key is shown as it is. */

@@ -148,7 +148,7 @@ function stageOf(name) {
 
 async function shuffle(scene) {
   const answer = await scene.ask("positions", { show: "shuffle" });
-  const rows = Array.from(answer.order.data, (from, at) => [word(answer.labels[from]), String(from), String(at), number(answer.apart.data[at], 3)]);
+  const rows = Array.from(answer.order.data, (from, at) => [word(answer.labels[at]), String(from), String(at), number(answer.apart.data[at], 3)]);
   const more = rows.length - FEW;
   return [wideTable(t("lesson.shuffle"), [t("word.token"), t("lesson.was"), t("lesson.is"), t("lesson.apart")], rows.slice(0, FEW), { numbersFrom: 1 }),
     more > 0 ? h("p", { class: "soft" }, t("lesson.more", { count: more })) : null,

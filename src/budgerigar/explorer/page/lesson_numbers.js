@@ -58,8 +58,8 @@ export async function nextShare(scene, label) {
   if (!next) throw new Absent(t("lesson.nonext", { model: scene.question.model }));
   const at = Array.from(next.ids.data).findIndex((id) => words[id].replaceAll("␣", "") === label);
   if (at >= 0) return { share: next.p.data[at], rank: at + 1, tokens: 1 };
-  const { model, text } = scene.question;
-  const longer = { model, text: /\p{Script=Han}$/u.test(text) ? text + label : `${text} ${label}` };
+  const { text } = scene.question;
+  const longer = { ...scene.question, text: /\p{Script=Han}$/u.test(text) ? text + label : `${text} ${label}` };
   if (!scene.can("read", { top: 10 }, longer)) return null;
   const before = scene.reading.spellings.read.ids.data;
   const { spellings: { read }, surprise } = await scene.ask("read", { top: 10 }, longer);

@@ -19,6 +19,38 @@ const pairs = (model) => /encoder-decoder/.test(model.kind);
 
 const questionFor = (model, text) => (pairs(model) ? { model: model.id, source: text } : { model: model.id, text });
 
+/** What of the page's question is changed of the model itself, and so holds for any text: heads that are off, a source that
+ * is, an earlier moment of the training. Masked tokens are of one text alone. */
+function editsOf({ off, how, of, kind, reference, blank, checkpoint }) {
+  return { ...(off?.length ? { off, how, of, kind, reference } : {}), ...(blank ? { blank } : {}), ...(checkpoint ? { checkpoint } : {}) };
+}
+
+/** Those in words. */
+function editWords(question) {
+  const words = [...(question.off ?? []).map((head) => t("edit.off", { head }))];
+  if (question.blank) words.push(t("edit.blank"));
+  if (question.checkpoint) words.push(t("edit.checkpoint", { name: question.checkpoint }));
+  if (question.mask?.length) words.push(t("edit.mask"));
+  return words.join(t("list.comma"));
+}
+
+/** A question with the edits of the page's own one, where that is about the same model and can be answered so. */
+function edited(app, question) {
+  const own = app.question ?? {};
+  if (own.model !== question.model || app.unread) return question;
+  const changed = { ...question, ...editsOf(own) };
+  return app.can("read", { top: TOP }, changed) ? changed : question;
+}
+
+/** Whether a page's numbers are those of the model as it is changed at the top; null where nothing is. */
+function editRemark(app, question) {
+  const own = app.question ?? {};
+  const what = editWords(own);
+  if (!what) return null;
+  const applied = editWords(question);
+  return t(applied ? "lesson.edited" : "lesson.unedited", { model: question.model, what: applied || what });
+}
+
 /** What a translator is given: the page's source, or its sentence where that is made of characters that the model does not
  * know and reads byte by byte. */
 async function sourceFor(app, model, page, sentence) {
@@ -55,7 +87,7 @@ async function readable(app, page, sentence, models) {
   const rooms = await Promise.all(models.map((model, number) => fitting(app, model, measured(asked[number], model))));
   for (let at = 0; at < told.length; at++) {
     for (const [number, model] of models.entries()) {
-      const question = questionFor(model, asked[number][at]);
+      const question = edited(app, questionFor(model, asked[number][at]));
       if (rooms[number][at]?.fits && app.can("read", { top: TOP }, question)) return { question, reading: await app.ask("read", { top: TOP }, question) };
     }
   }
@@ -82,6 +114,7 @@ export async function sceneOf(app, page, sentence) {
     text !== undefined && text !== sentence ? t("lesson.shorter", { model, context: scene.about.most_tokens }) : null,
     page.source && scene.question.source !== undefined && scene.question.source !== page.source ? t("lesson.script", { model }) : null,
     inPieces(scene, page),
+    editRemark(app, scene.question),
   ].filter(Boolean);
   return scene;
 }

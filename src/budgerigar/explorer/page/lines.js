@@ -20,11 +20,19 @@ function scaleOf(low, high, log, from, to) {
   return (value) => from + (to - from) * (turn(Math.max(value, log ? low : -Infinity)) - a) / (b - a || 1);
 }
 
+/** On a logarithmic axis with less than two powers of ten: 1, 2 and 5 times each. */
+function between(low, high) {
+  const first = Math.floor(Math.log10(low));
+  const steps = Array.from({ length: Math.ceil(Math.log10(high)) - first + 1 }, (_, i) => [1, 2, 5].map((part) => part * 10 ** (first + i))).flat();
+  return steps.filter((value) => value >= low * (1 - 1e-9) && value <= high * (1 + 1e-9));
+}
+
 /** Round numbers between low and high; powers of ten on a logarithmic axis. */
 export function roundTicks(low, high, log, most) {
   if (log) {
     const first = Math.ceil(Math.log10(low) - 1e-9);
     const powers = Array.from({ length: Math.floor(Math.log10(high) + 1e-9) - first + 1 }, (_, i) => 10 ** (first + i));
+    if (powers.length < 2) return between(low, high);
     const every = Math.ceil(powers.length / most);
     return powers.filter((_, i) => (powers.length - 1 - i) % every === 0);
   }

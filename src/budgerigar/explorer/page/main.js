@@ -14,7 +14,7 @@ import { canonical, liveSource } from "./source.js";
 import { START, createStore, fromHash } from "./state.js";
 import { VIEWS } from "./views.js";
 
-const EXAMPLES = { pair: "轩辕有一只虎皮鹦鹉。", text: "Xuanyuan had a budgerigar when he was young . It had green feathers ." };
+const EXAMPLES = { pair: "轩辕有一只虎皮鹦鹉", text: "Xuanyuan had a budgerigar when he was young . It had green feathers ." };
 const TOP = 10;
 const TYPING_PAUSE = 350; // ms without a key, after which a quick model is asked while the reader types
 const QUICK = 300; // ms that an answer may take for that

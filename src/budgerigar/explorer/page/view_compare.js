@@ -42,6 +42,22 @@ function recordedForm(app) {
   return h("div", { class: "ask-other" }, h("div", { class: "field" }, h("label", { for: "other-kept" }, t("compare.kept")), select), note);
 }
 
+/** Two texts of words that the model knows, as the question and the second one; the button names where they differ. */
+function exampleButton(app) {
+  const { model } = app.question;
+  const [first, second] = app.models.find(({ id }) => id === model)?.examples ?? [TIRED, WIDE];
+  const [told, other] = [[first, second], [second, first]].map(([text, beside]) => differing(text, beside));
+  return button(t("compare.example", { first: told, second: other }), () => app.state.set({ question: { model, text: first }, settings: { ...app.state.get().settings, other: { model, text: second } } }), { title: `${first}\n${second}` });
+}
+
+/** From the first to the last word of a text that another one lacks. */
+function differing(text, beside) {
+  const words = text.split(" ");
+  const others = new Set(beside.split(" "));
+  const apart = [...words.keys()].filter((at) => !others.has(words[at]));
+  return words.slice(apart[0], apart.at(-1) + 1).join(" ") || text;
+}
+
 function form(app) {
   const now = otherOf(app) ?? { ...app.question };
   const models = app.models.filter(({ views, kind }) => views?.includes("compare") && /encoder-decoder/.test(kind) === Boolean(app.about.pair));
@@ -56,7 +72,7 @@ function form(app) {
   const fields = app.about.pair ? [field("source", t("compare.source"), now.source), field("target", t("ask.target"), typeof now.target === "string" ? now.target : "")] : [field("text", t("compare.text"), now.text ?? app.reading.text)];
   const value = (name) => body.querySelector(`#other-${name}`).value;
   const ask = () => app.set("other", app.about.pair ? { model: select.value, source: value("source"), target: value("target").trim() ? value("target") : null } : { model: select.value, text: value("text") });
-  const example = app.about.pair ? null : button(t("compare.example"), () => app.state.set({ question: { model: app.question.model, text: TIRED }, settings: { ...app.state.get().settings, other: { model: app.question.model, text: WIDE } } }));
+  const example = app.about.pair ? null : exampleButton(app);
   const body = h("div", { class: "ask-other" }, h("div", { class: "field model" }, h("label", { for: "other-model" }, t("compare.model")), select), ...fields, button(t("compare.ask"), ask, { class: "primary" }), example);
   return body;
 }
@@ -113,7 +129,7 @@ class Compare {
     const words = axes(siteOf(app));
     this.queries ??= answer.rows.map(nameOf);
     this.keys ??= answer.columns.map(nameOf);
-    this.map.show({ queries: this.queries, keys: this.keys, values: this.maps[name].data, codes: answer.hidden.data.some(Boolean) ? answer.hidden.data : null, reasons: ["", t("compare.hidden")],
+    this.map.show({ queries: this.queries, keys: this.keys, values: this.maps[name].data, codes: answer.hidden.data.some(Boolean) ? answer.hidden.data : null, reasons: ["", t("compare.hidden"), t("compare.hidden.once")],
       queryAxis: words.rows, keyAxis: words.columns, signed: true, within: 0 }, { range: "own" });
     this.cursor(head);
     this.explain();
@@ -156,10 +172,25 @@ class Compare {
       linkTable(app, joined(first, second), [t("compare.first"), t("compare.second")], t("compare.link"))], 8);
   }
 
+  /** How many rows stand before the first difference: a word that is another one, or one without a counterpart. -1: all. */
+  alike() {
+    const { rows, row_places: places, lone_rows: lone } = this.answer;
+    const found = rows.findIndex(([first, second], at) => first !== second || places.data[2 * at] !== at || places.data[2 * at + 1] !== at);
+    return found < 0 && lone.flat().length ? rows.length : found;
+  }
+
+  /** The words that stand in no map, for the other text has nothing in their place. */
+  loneNodes() {
+    const { lone_rows: rows, lone_columns: columns } = this.answer;
+    const named = (lists) => lists.map((names, at) => (names.length ? h("span", {}, t(at ? "compare.lone.second" : "compare.lone.first"), " ", ...names.slice(0, MOST).flatMap((name) => [word(name), " "]), names.length > MOST ? "… " : "") : null)).filter(Boolean);
+    const lists = JSON.stringify(rows) === JSON.stringify(columns) || !rows.flat().length ? [columns] : [rows, columns];
+    return lists.filter((each) => each.flat().length).map((each) => h("p", { class: "note lone" }, t("compare.lone"), " ", ...named(each)));
+  }
+
   /** On a decoder: rows before the first difference are equal, and why. */
   explain() {
     const { answer } = this;
-    const differs = answer.rows.findIndex(([first, second]) => first !== second);
+    const differs = this.alike();
     const site = siteOf(this.app);
     if (this.other.model !== this.app.question.model || differs < 1) return this.note.replaceChildren();
     const wide = answer.columns.length;
@@ -199,7 +230,7 @@ export const compareView = {
       await show(place, fresh.load(), () => {
         view = fresh;
         const alone = fresh.answer.alone.length ? h("p", { class: "soft" }, t("compare.alone", { heads: fresh.answer.alone.slice(0, 12).join(", ") })) : null;
-        return [h("h3", {}, t("compare.heads")), fresh.heads, alone, fresh.map.element, fresh.note, h("h3", {}, t("compare.every")), fresh.link];
+        return [h("h3", {}, t("compare.heads")), fresh.heads, alone, ...fresh.loneNodes(), fresh.map.element, fresh.note, h("h3", {}, t("compare.every")), fresh.link];
       }, 10);
       if (view) {
         view.drawHeads();

@@ -16,12 +16,29 @@ function sightOf(answer) {
   return t("reach.sees.some", { count: whole(answer.sees) });
 }
 
-function sayings(name, answer) {
+/** What a token of a model is, and how many characters of this text one has on average: {kind, characters} (null: unknown). */
+async function unitOf(app, question) {
+  const card = { model: question.model };
+  const { kind } = app.can("about", {}, card) || app.can("about", {}, question) ? (await app.ask("about", {}, app.can("about", {}, card) ? card : question)).tokenizer : {};
+  const texts = [question.text];
+  const { tokens } = question.text && app.can("count", { texts }, card) ? await app.ask("count", { texts }, card) : {};
+  return { kind, characters: tokens?.data[0] ? [...question.text].length / tokens.data[0] : null };
+}
+
+/** Where tokens of the models are of different kinds, their distances are not the same stretch of text. */
+function unitsNote(found) {
+  if (new Set(found.map(({ unit }) => unit.kind)).size < 2) return null;
+  const each = found.map(({ name, unit }) => (unit.characters === null ? t("reach.unit", { name, unit: t(`unit.${unit.kind}`) }) : t("reach.unit.wide", { name, unit: t(`unit.${unit.kind}`), characters: number(unit.characters, 1) })));
+  return h("p", { class: "note units" }, t("reach.units"), " ", each.join(t("reach.unit.and")), t("reach.units.end"));
+}
+
+function sayings(name, answer, { characters }) {
   const near = answer.within["10"];
   const far = answer.last_above["0.01"];
   const allOfIt = answer.sees === null && far === answer.distances.data.length;
   return h("div", {}, h("dt", {}, h("bdi", {}, name)),
     h("dd", {}, h("p", { class: "big" }, t(allOfIt ? "reach.all" : "reach.tokens", { count: whole(far) })),
+      characters === null ? null : h("p", { class: "soft" }, t("reach.characters", { count: whole(far * characters) })),
       h("p", { class: "soft" }, t("reach.above", { tenth: whole(answer.last_above["0.1"]), hundredth: whole(far) })),
       near === undefined ? null : h("p", { class: "soft" }, t("reach.within", { share: percent(near) })),
       h("p", { class: "soft" }, sightOf(answer))));
@@ -38,8 +55,9 @@ function picture(found, log) {
 function twin(found) {
   return onDemand(t("map.twin"), () => {
     const longest = Math.max(...found.map(({ answer }) => answer.distances.data.length));
-    return scrolling(t("reach.title"), table(t("reach.title"), [t("reach.distance"), ...found.map(({ name }) => name)],
-      Array.from({ length: longest }, (_, at) => [String(at + 1), ...found.map(({ answer }) => (at < answer.shares.data.length ? number(answer.shares.data[at], 5) : "–"))])));
+    const columns = found.flatMap(({ name }) => [name, t("reach.smoothed", { name })]);
+    const cells = ({ answer }, at) => [answer.shares, answer.smooth].map(({ data }) => (at < data.length ? number(data[at], 5) : "–"));
+    return scrolling(t("reach.title"), table(t("reach.title"), [t("reach.distance"), ...columns], Array.from({ length: longest }, (_, at) => [String(at + 1), ...found.flatMap((each) => cells(each, at))])));
   });
 }
 
@@ -57,9 +75,9 @@ export const reachView = {
     const draw = () => {
       const beside = app.setting("reach.with", []).filter((id) => others.some((each) => each.id === id)).slice(0, MOST);
       const questions = [[own, app.question], ...beside.map((id) => [id, { model: id, ...text }])];
-      const asked = Promise.all(questions.map(async ([name, question]) => ({ name, answer: await app.ask("reach", PARAMS, question) })));
+      const asked = Promise.all(questions.map(async ([name, question]) => ({ name, answer: await app.ask("reach", PARAMS, question), unit: await unitOf(app, question) })));
       return show(place, asked, (found) => [picture(found, app.setting("reach.scale", "log")).element,
-        h("dl", { class: "figures" }, ...found.map(({ name, answer }) => sayings(name, answer))), h("p", { class: "soft" }, t("reach.caveat", { count: found[0].answer.positions })), twin(found)], 12);
+        h("dl", { class: "figures" }, ...found.map(({ name, answer, unit }) => sayings(name, answer, unit))), unitsNote(found), h("p", { class: "soft" }, t("reach.smooth"), " ", t("reach.caveat", { count: found[0].answer.positions })), twin(found)], 12);
     };
     const choose = (id, on) => {
       const now = app.setting("reach.with", []).filter((each) => each !== id);

@@ -12,6 +12,7 @@ import { viridis } from "./colours.js";
 import { writingPanel } from "./writing.js";
 
 const LEGEND = [0, 0.25, 0.5, 0.75, 1];
+const FEW = 8; // words that are named
 
 function natsOf(surprise) {
   const nats = Array.from(surprise.nats.data);
@@ -41,15 +42,44 @@ function expected(app, surprise, spelling, at) {
 
 const plenty = (value) => (value < 1000 ? number(value, 2) : whole(value));
 
-function totals(surprise, count) {
-  return h("p", { class: "totals" }, t("surprise.totals", { total: number(surprise.total, 2), count, mean: number(surprise.mean, 3), perplexity: plenty(Math.exp(surprise.mean)) }));
+/** The sum in words; more than guessing evenly over the vocabulary would cost is said to be so. */
+function totals(surprise, count, vocabulary) {
+  if (!count) return h("p", { class: "totals" }, t("surprise.empty"));
+  const perplexity = Math.exp(surprise.mean);
+  const words = t(perplexity > vocabulary ? "surprise.worse" : "surprise.totals", { total: number(surprise.total, 2), count, mean: number(surprise.mean, 3), perplexity: plenty(perplexity), vocabulary: whole(vocabulary), even: number(Math.log(vocabulary), 3) });
+  return h("p", { class: "totals" }, words);
 }
 
 function twin(surprise, spelling) {
   return onDemand(t("surprise.twin"), () => h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": t("surprise.twin") },
-    table(t("surprise.twin"), [t("word.position"), t("word.token"), t("word.nats"), "p", t("word.rank")],
+    table(t("surprise.twin"), [t("word.position"), t("word.token"), t("word.nats"), t("surprise.p"), t("word.rank")],
       spelling.labels.map((label, at) => (at < surprise.first ? [String(at), word(label), "–", "–", "–"]
         : [String(at), word(label), number(surprise.nats.data[at], 3), percent(surprise.p.data[at]), String(surprise.rank.data[at])])), { numbersFrom: 2 })));
+}
+
+/** The words of a text that are several tokens each, in order, each once; a Chinese character is a word. */
+function spelledWords({ pieces, groups }) {
+  const text = pieces.join("");
+  const starts = new Set();
+  let at = 0;
+  pieces.forEach((piece, place) => {
+    const inside = groups.some(({ start, length }) => place > start && place < start + length); // a later byte of a character
+    if (!inside) starts.add(at);
+    at += piece.length;
+  });
+  const bytes = new Set(groups.filter(({ length }) => length > 1).map((group) => group.text));
+  const found = [...text.matchAll(/\p{Script=Han}|(?:(?!\p{Script=Han})[\p{L}\p{N}])+/gu)];
+  const spelled = found.filter(({ 0: word, index }) => bytes.has(word) || [...word].some((_, i) => i > 0 && starts.has(index + i)));
+  return [...new Set(spelled.map(({ 0: word }) => word))];
+}
+
+/** Of a model of whole words: which words of the text it had to spell, and why; null where there are none. */
+function spelledNote(app, spelling) {
+  const { kind, words: known } = app.about.tokenizer;
+  const found = kind === "word" && known ? spelledWords(spelling) : [];
+  if (!found.length) return null;
+  const named = found.slice(0, FEW).join(t("list.comma")) + (found.length > FEW ? " …" : "");
+  return h("p", { class: "note" }, t("surprise.spelled", { count: whole(known), words: named }));
 }
 
 /** The strip; where nothing is predicted (an encoder) it says why. */
@@ -72,8 +102,8 @@ function surprisePanel(app) {
   refresh();
   const source = reading.spellings.source ? h("div", { class: "strip-line" }, h("span", { class: "strip-name" }, t("side.source")), tokenStrip(reading.spellings.source, t("strip.source"), () => {})) : null;
   const lead = surprise ? t("surprise.lead") : reading.why_no_surprise;
-  const children = surprise ? [legend(surprise.full_scale), totals(surprise, spelling.labels.length - surprise.first), detail, twin(surprise, spelling)] : [];
-  return { element: panel(t("surprise.title"), lead, source, strip, ...children), refresh };
+  const children = surprise ? [legend(surprise.full_scale), totals(surprise, spelling.labels.length - surprise.first, app.about.vocab_size), detail, twin(surprise, spelling)] : [];
+  return { element: panel(t("surprise.title"), lead, source, strip, spelledNote(app, spelling), ...children), refresh };
 }
 
 export const sentenceView = {

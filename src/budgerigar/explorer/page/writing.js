@@ -78,7 +78,7 @@ function player(answer) {
     scrub.value = step;
     scrub.setAttribute("aria-valuetext", t("writing.step", { step, count: answer.tokens.length }));
     const scroll = h("div", { class: "scroll steps", tabindex: 0, role: "region", "aria-label": t("writing.table") }, rows(answer, step));
-    place.replaceChildren(written(answer, step), carried(answer, step), step ? scroll : "");
+    place.replaceChildren(written(answer, step), carried(answer, step), ...(step ? [h("p", { class: "soft" }, t("writing.columns")), scroll] : []));
     scroll.scrollTop = scroll.scrollHeight;
     if (step === answer.tokens.length) stop();
   };

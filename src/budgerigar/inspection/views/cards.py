@@ -13,6 +13,7 @@ from budgerigar.layers.packed_linear import n_weights
 from budgerigar.models.card import card
 from budgerigar.models.card_words import quantity
 from budgerigar.text.pair_store import encode_source
+from budgerigar.text.words import word_keys
 
 
 def about(look: Look) -> dict[str, Any]:
@@ -25,7 +26,8 @@ def about(look: Look) -> dict[str, Any]:
      "words": [a sentence each: what the configuration means],
      "facts": [[section, [[name, value as people read it], …]], …],
      "positions": "rotary"|…|null, "norm": "layer"|"rms"|null, "norm_place": "pre"|…|null,
-     "tokenizer": {"kind": str, "lowercase": bool, "mask": bool (it can be asked to fill in)},
+     "tokenizer": {"kind": str, "lowercase": bool, "mask": bool (it can be asked to fill in),
+       "words": int|null (that one of kind "word" has whole; others are spelled)},
      "sites": [{"of", "kind", "title", "layers", "heads", "kv_heads", "d_head", "windows", "causal",
        "additive"}: see SITE in `read`],
      "views": [names], "refused": {name of another view: why, in words}}
@@ -106,4 +108,11 @@ def _tokenizer(look: Look) -> dict[str, Any]:
         "kind": reader.kind,
         "lowercase": bool(getattr(look.model, "lowercase", False)),
         "mask": fills and getattr(reader, "mask_id", None) is not None,
+        "words": _words(reader) if reader.kind == "word" else None,
     }
+
+
+def _words(reader: Any) -> int:
+    """How many words it has whole; what others are spelled with, letters and digits, are none."""
+    keys = {key for key in word_keys(reader, lowercase=False) if key}
+    return sum(len(key) > 1 or not key.isascii() for key in keys)

@@ -334,7 +334,9 @@ def compare(
 
     {"of", "kind", "title", "query_axis", "key_axis", "queries", "keys",
      "units": "tokens"|"words", "rows": [[name in the first, in the second]] (R), "columns": (C),
-     "row_places": i4 (R,2), "column_places": i4 (C,2), "hidden": u1 (R,C) (1: masked in one of them),
+     "row_places": i4 (R,2), "column_places": i4 (C,2), "hidden": u1 (R,C) (1: masked in
+     both, 2: in one of them), "lone_rows", "lone_columns": [[names in the first that have no
+     counterpart in the second], [the other way round]],
      "heads": [{"name", "layer", "head", "moved": 0..1 (share of a row's weight that is elsewhere),
        "largest": [r, c], "difference": float there}], "alone": [heads of one of them only],
      "maps": {name: f4 (R,C), second - first}, "range": largest size of a difference in these maps}
@@ -356,7 +358,9 @@ def compare(
         "columns": [list(names) for names in found.columns],
         "row_places": np.array(found.row_places, dtype=np.int32),
         "column_places": np.array(found.column_places, dtype=np.int32),
-        "hidden": found.hidden.astype(np.uint8),
+        "hidden": found.hidden.astype(np.uint8) + found.once.astype(np.uint8),
+        "lone_rows": [list(names) for names in found.lone_rows],
+        "lone_columns": [list(names) for names in found.lone_columns],
         "heads": [_compared(one, site) for one in found.heads],
         "alone": list(found.alone),
         "maps": {one.name: Stored(one.map, "f4") for one in shown},
