@@ -27,6 +27,7 @@ def test_words_within_words_keep_their_own_template() -> None:
     assert isinstance(words.values["texts"], Said)
     assert words.values["texts"].template == "{n} stories"
     assert listed([inner, "b", "c"]) == "3 stories, b, c"
+    assert listed(["1, 2", inner], apart=True) == "1, 2; 3 stories"
 
 
 def test_they_travel_as_json_and_in_payloads() -> None:

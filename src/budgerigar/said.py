@@ -45,9 +45,15 @@ def said(template: str, /, **values: Any) -> Said:
     return Said(words, template, written)
 
 
-def listed(words: Iterable[str]) -> str:
-    """Several in a row, with commas between."""
-    return reduce(lambda first, then: said("{first}, {then}", first=first, then=then), words)
+def listed(words: Iterable[str], apart: bool = False) -> str:
+    """Several in a row, with commas between; apart: semicolons, where they have commas themselves."""
+
+    def both(first: str, then: str) -> str:
+        if apart:
+            return said("{first}; {then}", first=first, then=then)
+        return said("{first}, {then}", first=first, then=then)
+
+    return reduce(both, words)
 
 
 def told(words: str) -> Any:

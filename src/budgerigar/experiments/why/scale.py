@@ -116,10 +116,11 @@ def _shows(raw: list[Spread], scaled: list[Spread], losses: Losses, sizes: Sizes
 
 
 def _learnt(losses: Losses) -> str:
-    return listed(
+    each = (
         said("{width} wide: {without:.2f} without, {scaled:.2f} with", width=w, without=a, scaled=b)
         for w, (a, b) in losses.items()
     )
+    return listed(each, apart=True)
 
 
 def _panels(
