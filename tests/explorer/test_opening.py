@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,6 +13,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load, save
 
 import budgerigar as bg
 from budgerigar.cli import main
@@ -27,8 +30,6 @@ def test_models_have_short_names(little_run: Path, monkeypatch: pytest.MonkeyPat
 def test_without_a_run_it_is_the_demos_models(
     little_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import shutil
-
     for name in ("demo-words", "demo-translation"):
         shutil.copytree(little_run, tmp_path / "runs" / name)
     monkeypatch.chdir(tmp_path)
@@ -43,8 +44,6 @@ def test_the_demos_models_are_trained_where_they_are_not_there(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    import shutil
-
     from budgerigar.experiments import demo_models, demo_runs
 
     asked = []
@@ -161,3 +160,27 @@ def test_a_model_at_its_checkpoints(little_run: Path) -> None:
         model.at_checkpoint("step-9")
     with pytest.raises(bg.UserError, match="none is kept"):
         bg.Model(model.network, model.tokenizer).at_checkpoint("step-00000000")
+
+
+def test_damaged_checkpoints(little_run: Path, tmp_path: Path) -> None:
+    """Each way to be damaged is told."""
+    run = tmp_path / "little"
+    shutil.copytree(little_run, run)
+    model = bg.load(run, device="cpu")
+    middle = model.checkpoints[1]
+    weights = run / "checkpoints" / middle / "weights.safetensors"
+    whole = weights.read_bytes()
+    tensors = load(whole)
+    name = sorted(tensors)[0]
+    wrong = {
+        "cannot be read": [b"", whole[:1000], whole[:-1], b"x" * 5000],
+        f"no finite numbers .in {re.escape(name)}": [
+            save({**tensors, name: tensors[name] * float(value)}) for value in ("nan", "inf")
+        ],
+        "do not fit": [save({**tensors, name: tensors[name][:-1].clone()})],
+    }
+    for words, contents in wrong.items():
+        for content in contents:
+            weights.write_bytes(content)
+            with pytest.raises(bg.UserError, match=words):
+                model.at_checkpoint(middle)

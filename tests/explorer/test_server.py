@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import http.client
 import json
 import socket
@@ -10,11 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from served import SENTENCE, Answer, Served, asked
+import torch
+from served import SENTENCE, Answer, Served, asked, serving
 
 import budgerigar as bg
 from budgerigar.errors import UserError
 from budgerigar.explorer.server import address, bind
+from budgerigar.explorer.sessions import Sessions
 from budgerigar.inspection.views import look_at, value_of
 
 
@@ -120,6 +123,20 @@ def _nats(model: bg.Model, text: str) -> np.ndarray:
     look = look_at(model, {"model": "little", "text": text})
     nats = value_of(look, "read")["surprise"]["nats"]
     return np.asarray(nats, dtype=np.float32)
+
+
+def test_a_model_gone_astray_is_told(little: bg.Model) -> None:
+    """Of weights that are no numbers, nothing is shown, and it is no fault of the program."""
+    for value, where in ((float("nan"), -1), (float("inf"), 0)):
+        network = copy.deepcopy(little.network)
+        with torch.no_grad():
+            list(network.parameters())[where].fill_(value)
+        with serving(Sessions({"little": bg.Model(network, little.tokenizer)})) as served:
+            for name, params in (("read", {}), ("head", {"layer": 0, "head": 0}), ("lens", {})):
+                answer = served.ask(asked(), name, params)
+                assert answer.status == 422, (name, value)
+                assert "is no number (NaN)" in answer.words
+            assert served.ask({"model": "little"}, "about").status == 200
 
 
 # -- where it listens ------------------------------------------------------------------------------

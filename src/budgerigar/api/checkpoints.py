@@ -7,6 +7,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from budgerigar.errors import UserError
+from budgerigar.said import said
 
 if TYPE_CHECKING:
     from budgerigar.api.model import Model
@@ -25,7 +26,8 @@ def at_checkpoint(model: Model, name: str) -> Model:
     They are those of that very step, also where the run's own are averages.
 
     Raises:
-        UserError: there is no such checkpoint (the kept ones are named), or it is damaged.
+        UserError: there is no such checkpoint (the kept ones are named), or it is damaged: also one
+            that holds values which are no numbers.
     """
     from budgerigar.formats.tensors import load_network_tensors, read_tensors
 
@@ -35,5 +37,16 @@ def at_checkpoint(model: Model, name: str) -> Model:
         raise UserError(f"{model.name} has no checkpoint {name!r}; {which}.")
     path = model.folder / "checkpoints" / name / "weights.safetensors"
     network = copy.deepcopy(model.network)
-    load_network_tensors(network, read_tensors(path), path)
+    tensors = read_tensors(path)
+    load_network_tensors(network, tensors, path)
+    wrong = [key for key, value in tensors.items() if not value.isfinite().all()]
+    if wrong:
+        raise UserError(
+            said(
+                "{path} holds values that are no finite numbers (in {name}): the training had gone "
+                "astray by then, or the file is damaged",
+                path=path,
+                name=wrong[0],
+            )
+        )
     return dataclasses.replace(model, network=network)

@@ -206,9 +206,8 @@ class Training:
         """Those of `names` that are measured, the earliest first."""
         known = [name for name in names if name in self._known]
         if not known and self.skipped:
-            raise UserError(
-                said("no checkpoint can be read; {why}", why=" ".join(self.skipped.values()))
-            )
+            why = next(iter(self.skipped.values()))
+            raise UserError(said("no checkpoint can be read; {why}", why=why))
         if not known:
             raise UserError(
                 said(
@@ -248,7 +247,7 @@ class Training:
         try:
             return network(name)
         except UserError as error:
-            self.skipped[name] = str(error)
+            self.skipped[name] = error.args[0] if error.args else str(error)  # as it is `said`
             return None
 
 

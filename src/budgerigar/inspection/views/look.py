@@ -149,14 +149,13 @@ class Look:
         """One pass over the text. `UserError` for no text, or one that is too long."""
         asked = self.question
         if self.pair:
-            return self._pair_trace()
+            return _checked(self._pair_trace(), self.name)
         if "text" not in asked and "ids" not in asked:
             raise UserError(said('there is no text to look at: the question needs "text"'))
         text: Any = asked.get("ids", asked.get("text"))
         ids = self.model.encode(text) if isinstance(text, str) else text
         _check_length(len(ids), said("text"))
-        traced: Trace = self.model.trace(self._with_gaps(ids) if self.masked else text)
-        return traced
+        return _checked(self.model.trace(self._with_gaps(ids) if self.masked else text), self.name)
 
     def _pair_trace(self) -> Trace:
         asked = self.question
@@ -286,6 +285,19 @@ def _check_fit(kind: str, asked: Mapping[str, Any], model: Any) -> None:
         raise UserError(
             f"{model.name} is a model of the kind {kind}; only an encoder fills in masked tokens"
         )
+
+
+def _checked(trace: Trace, name: str) -> Trace:
+    """`UserError` where what the model computes is no number: there is nothing to show."""
+    if trace.logits.isnan().any():
+        raise UserError(
+            said(
+                "what {name} computes for this text is no number (NaN): its training has gone astray, "
+                "or its weights are damaged",
+                name=name,
+            )
+        )
+    return trace
 
 
 def _check_length(n: int, what: str) -> None:
