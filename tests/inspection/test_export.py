@@ -20,7 +20,7 @@ from budgerigar.inspection.export import frame, look_of, page_of
 from budgerigar.inspection.pair_traces import trace_pair
 from budgerigar.inspection.records import Recorded, key_of, payload_of, record
 from budgerigar.inspection.site_folder import SitePage, write_site
-from budgerigar.inspection.views import ask, can, unpack
+from budgerigar.inspection.views import ask, can, look_at, unpack
 from budgerigar.inspection.views.payload import described
 
 DERIVED = ("of_head", "of_layer", "matrices", "untrained", "turns")
@@ -60,13 +60,24 @@ def test_records_are_what_the_views_say(kind: str) -> None:
     look = viewed.look(kind)
     found = record(look, limit=0)
     offered = set(can(look.model)) - {"count", "generate", "roles", "born", "off", "compare"}
-    on_demand = {"unit", "matrix"}  # too many to hold: a file says that the live page has them
+    # too many to hold: a file says that the live page has them; and none of this text is masked
+    on_demand = {"unit", "matrix", "glance"}
     assert {"row", "steps", "links", *found.views} >= offered - on_demand
     assert set(found.views) <= {*can(look.model), "mask_out"}
     for key, text in found.records.items():
         name, params = json.loads(key)
         if name not in DERIVED:
             close(unpack(payload_of(text)), unpack(ask(look, name, params)))
+
+
+def test_where_heads_look_from_masked_tokens() -> None:
+    model = viewed.look("encoder").model
+    look = look_at(model, {**viewed.question("encoder"), "mask": [2, 4]})
+    found = record(look, limit=0)
+    for place in (2, 4):
+        for direction in ("from", "to"):
+            params = {"position": place, "direction": direction, "untrained": True}
+            close(value(found, "glance", **params), unpack(ask(look, "glance", params)))
 
 
 def test_every_array_says_how_far_it_may_be_off() -> None:

@@ -21,6 +21,7 @@ Shapes: T queries, S keys, E d_head, D d_model, N heads of one kind of attention
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -149,6 +150,9 @@ def _others(look: Look) -> Iterator[tuple[str, Params]]:
     if "alignment" in views:
         names = trace.names("decoder", "cross")
         yield from (("alignment", {"head": name}) for name in (None, "all", *names))
+    if "glance" in views:
+        ways = itertools.product(look.masked, ("from", "to"))
+        yield from (("glance", {"position": place, "direction": way}) for place, way in ways)
     if "gates" in views:
         for layer in range(look.config.n_layers):
             yield "gates", {"layer": layer}
