@@ -198,7 +198,7 @@ class Desk:
     def _admit(self, job: Job, quick: bool, most: int) -> None:
         if self._closed:
             raise BusyError(said("the server is ending"))
-        waiting = sum(each == quick for each in self._open.values())
+        waiting = sum(each == quick and not other.stopped for other, each in self._open.items())
         if waiting >= most:
             raise BusyError(
                 said(

@@ -17,6 +17,7 @@ from budgerigar.explorer.jobs import Desk, Job
 from budgerigar.explorer.tour import Blocks, parse_tour, read_tour
 from budgerigar.inspection.views.params import View, text, whole
 from budgerigar.inspection.views.payload import pack
+from budgerigar.progress import Report
 
 LESSON = "lesson"
 LANGUAGES = ("en", "zh")
@@ -102,12 +103,25 @@ class Whys:
         with self._lock:
             kept = self._kept.get(key)
             if kept is None or kept.stopped or (kept.answer.done() and kept.answer.exception()):
-                self._kept[key] = kept = self.desk.quick(lambda: _why(*key), MOST_WAITING)
+                ahead = [one for (one, _), job in self._kept.items() if _is_open(job)]
+                self._kept[key] = kept = self.desk.quick(lambda: self._run(key), MOST_WAITING)
+                if ahead:
+                    kept.report = Report(f"waiting behind {', '.join(ahead)}", 0, None, "")
         return kept
+
+    def _run(self, key: tuple[str, int]) -> bytes:
+        """In the desk's thread, when its turn has come."""
+        with self._lock:  # whoever asked for it has said what it waited for
+            self._kept[key].report = None
+        return _why(*key)
 
     def close(self) -> None:
         """Start no more."""
         self.desk.close()
+
+
+def _is_open(job: Job) -> bool:
+    return not (job.stopped or job.answer.done())
 
 
 def _why(part: str, seed: int) -> bytes:

@@ -118,11 +118,11 @@ def rank(
     if kind != "cross" and site.kind == "self" and site.of == "decoder" and columns[0] > rows[-1]:
         raise UserError(
             said(
-                "{query!r} (position {row}) cannot look at {key!r} (position {column}), which comes "
-                "later; ask for the link from {key!r} to {query!r}",
-                query=query,
+                "“{query}” (position {row}) cannot look at “{key}” (position {column}), which comes "
+                "later; ask for the link from “{key}” to “{query}”",
+                query="".join(names[0]),
                 row=rows[-1],
-                key=key,
+                key="".join(names[1]),
                 column=columns[0],
             )
         )

@@ -26,7 +26,7 @@ const SETTINGS = {
   arcs: within(0, 1),
   align: oneOf("best", "all", "head"),
   step: nothingOr(text), "steps.all": flag,
-  "links.all": flag, untrained: flag,
+  "links.all": flag, "links.picks": oneOf("query", "key"), untrained: flag,
   "block.without": flag,
   "dla.single": flag, "lens.row": nothingOr(whole),
   slide: nothingOr(whole), "slide.all": flag, shuffle: whole, blind: flag,

@@ -171,21 +171,33 @@ const WORKS = { "measuring checkpoints": "job.checkpoints", "measuring head role
 const PATIENCE = 700; // ms until a long answer tells how far it is
 const SECOND = 1000;
 
+/** What a long answer does, in words: of the page's language where it has them. */
+function workWords(description) {
+  const [, behind] = /^waiting behind (.+)$/.exec(description) ?? [];
+  if (behind) return t("job.behind", { what: behind });
+  return WORKS[description] ? t(WORKS[description]) : h("span", { lang: "en" }, `${description}:`);
+}
+
 /** Shows in `place` how far a long answer is, with a button that stops it. Returns what ends that. */
 function watch(place, job) {
   const words = h("span", {});
+  const passed = h("span", { class: "soft" });
   const bar = h("progress", { max: 1, "aria-label": t("job.progress") });
-  const box = h("div", { class: "job" }, h("span", { role: "status" }, t("job.runs")), bar, words, button(t("job.stop"), () => job.stop(), { class: "plain" }));
+  const box = h("div", { class: "job" }, h("span", { role: "status" }, t("job.runs")), bar, words, passed, button(t("job.stop"), () => job.stop(), { class: "plain" }));
   let first = null;
   const tell = ({ report }) => {
     if (!report) return;
-    first ??= { done: report.done, at: performance.now() };
-    const passed = (performance.now() - first.at) / SECOND;
-    const left = report.total && report.done > first.done && passed > 1 ? ((report.total - report.done) * passed) / (report.done - first.done) : null;
-    if (report.total) bar.value = Math.min(1, report.done / report.total);
-    words.replaceChildren(WORKS[report.description] ? t(WORKS[report.description]) : h("span", { lang: "en" }, report.description),
-      report.total ? ` ${Math.floor((100 * report.done) / report.total)} %` : ` ${Math.floor(report.done)}`, left === null ? "" : `, ${t("job.left", { seconds: Math.ceil(left) })}`);
+    const { description, done, total } = report;
+    if (first?.description !== description) first = { description, done, at: performance.now() };
+    const seconds = (performance.now() - first.at) / SECOND;
+    const left = total && done > first.done && seconds > 1 ? ((total - done) * seconds) / (done - first.done) : null;
+    if (total) bar.value = Math.min(1, done / total);
+    else bar.removeAttribute("value");
+    words.replaceChildren(workWords(description), total ? ` ${Math.floor((100 * done) / total)} %` : done ? ` ${Math.floor(done)}` : "", left === null ? "" : `, ${t("job.left", { seconds: Math.ceil(left) })}`);
   };
+  const tick = () => (passed.textContent = t("job.passed", { seconds: Math.floor((performance.now() - job.began) / SECOND) }));
+  const clock = setInterval(tick, SECOND);
+  tick();
   const appear = setTimeout(() => {
     place.querySelector(".waiting")?.remove();
     place.prepend(box);
@@ -196,6 +208,7 @@ function watch(place, job) {
     box,
     end: () => {
       clearTimeout(appear);
+      clearInterval(clock);
       unhear();
     },
   };

@@ -2,7 +2,7 @@
 
 import { button, choice, h, whole } from "./dom.js";
 import { LANGUAGES, currentLanguage, t } from "./i18n.js";
-import { chosen, siteOf, sitePicker, spelling } from "./sites.js";
+import { chosen, picking, picksOf, siteOf, sitePicker, spelling } from "./sites.js";
 import { canonical } from "./source.js";
 import { tokenStrip } from "./tokens.js";
 import { GROUPS, VIEWS } from "./views.js";
@@ -42,7 +42,7 @@ export function questionForm(app, { onask, ontyped }) {
     if (!pair) return { ...kept, model: wanted.id, text: value("text") };
     return { ...kept, model: wanted.id, source: value("source"), target: value("target").trim() ? value("target") : null };
   };
-  const submit = () => onask(read());
+  const submit = () => onask(read(), true);
   const events = { submit, typed: () => ontyped(read) };
   const select = h("select", { id: "ask-model", name: "model", onchange: () => onask({ model: select.value }) },
     ...app.models.map(({ id, name }) => h("option", { value: id, title: name }, id)));
@@ -136,8 +136,7 @@ export function menu(app) {
 }
 
 function pickers(app) {
-  const { picks } = app.state.get();
-  return choice(t("picks"), [["query", t("picks.query")], ["key", t("picks.key")]], picks, (value) => app.state.set({ picks: value }));
+  return choice(t("picks"), [["query", t("picks.query")], ["key", t("picks.key")]], picksOf(app), (value) => app.state.set(picking(app, value)));
 }
 
 /** The sentence with the selection: one strip, or one of queries and one of keys. `.refresh()` after changes. */
@@ -149,8 +148,10 @@ export function sentenceBar(app) {
   if (site && site.keys !== site.queries) names.push(site.keys);
   const roles = names.length === 1 ? [null] : ["query", "key"];
   const strips = names.map((name, at) => tokenStrip(spelling(app, name), t(roles[at] === "key" ? "strip.keys" : "strip.queries"), (position) => {
-    const role = roles[at] ?? (site ? app.state.get().picks : "query");
-    app.select({ [role]: chosen(app)[role] === position ? null : position });
+    const role = roles[at] ?? (site ? picksOf(app) : "query");
+    const selection = { ...app.state.get().selection, [role]: chosen(app)[role] === position ? null : position };
+    const next = role === "query" ? "key" : "query";
+    app.state.set({ selection, ...(names.length === 1 && app.state.get().view === "links" && selection[role] !== null ? picking(app, next) : {}) });
   }));
   const line = (strip, at) => h("div", { class: "strip-line" }, names.length > 1 ? h("span", { class: `strip-name ${roles[at] === "key" ? "k" : "q"}` }, t(`side.${names[at]}`)) : null, strip);
   const controls = [sitePicker(app), site && names.length === 1 ? pickers(app) : null].filter(Boolean);
@@ -159,7 +160,7 @@ export function sentenceBar(app) {
   bar.refresh = () => {
     const { query, key } = chosen(app);
     strips.forEach((strip, at) => strip.choose({ query: roles[at] === "key" ? null : query, key: roles[at] === "query" || !site ? null : key }));
-    for (const input of bar.querySelectorAll("input[value=query], input[value=key]")) input.checked = input.value === app.state.get().picks;
+    for (const input of bar.querySelectorAll("input[value=query], input[value=key]")) input.checked = input.value === picksOf(app);
   };
   bar.refresh();
   return bar;

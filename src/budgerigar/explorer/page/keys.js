@@ -4,7 +4,7 @@
 
 import { announce, typing } from "./a11y.js";
 import { headName } from "./dom.js";
-import { chosen, siteOf } from "./sites.js";
+import { chosen, picking, picksOf, siteOf } from "./sites.js";
 import { t } from "./i18n.js";
 
 function step(app, layers, heads) {
@@ -24,8 +24,8 @@ export function listenForKeys(app, keys, help) {
     "{": () => step(app, -1, 0),
     "}": () => step(app, 1, 0),
     x: () => {
-      const picks = app.state.get().picks === "query" ? "key" : "query";
-      app.state.set({ picks });
+      const picks = picksOf(app) === "query" ? "key" : "query";
+      app.state.set(picking(app, picks));
       announce(t(picks === "query" ? "picks.query" : "picks.key"));
     },
     Escape: () => app.select({ query: null, key: null }),

@@ -1,7 +1,7 @@
 // A `budgie why` on a page: its command, and where a server is there a button that runs it and shows what came out.
 
 import { announce } from "./a11y.js";
-import { button, failure, h, number, onDemand, said, table } from "./dom.js";
+import { button, h, number, onDemand, said, show, table } from "./dom.js";
 import { t, translated } from "./i18n.js";
 import { lineChart, pen } from "./lines.js";
 import { scrolling } from "./meters.js";
@@ -54,6 +54,42 @@ function result(answer) {
     onDemand(t("why.screen"), () => h("pre", { class: "scroll", tabindex: 0, lang: "en" }, answer.text)), h("p", { class: "soft" }, t("why.took", { seconds: Math.round(answer.seconds), seed: answer.seed })));
 }
 
+const begun = new Map(); // part -> {answer: promise of its result, done}: whoever turns the page and comes back finds it
+const watching = new Set(); // lists of what else is on its way
+
+function tellAll() {
+  for (const list of [...watching]) {
+    if (list.element.isConnected) list.draw();
+    else watching.delete(list);
+  }
+}
+
+/** Ask for an experiment, or be handed the one that is on its way or done. */
+function begin(app, part) {
+  const known = begun.get(part);
+  if (known) return known;
+  const answer = app.ask("why", { part, seed: 1 }, {}); // of no model in particular
+  const run = { answer, done: false };
+  begun.set(part, run);
+  if (answer.job) answer.job.again = () => begin(app, part).answer;
+  answer.then(() => (run.done = true), () => begun.delete(part)).finally(tellAll);
+  tellAll();
+  return run;
+}
+
+/** The other experiments that run or wait, each with a button that stops it. */
+function others(part) {
+  const element = h("div", { class: "why-others" });
+  const draw = () => {
+    const waiting = [...begun].filter(([name, { done }]) => name !== part && !done);
+    element.replaceChildren(...(waiting.length ? [h("p", { class: "soft" }, t("why.others"))] : []), ...(waiting.length ? [h("ul", {}, ...waiting.map(([name, { answer }]) =>
+      h("li", {}, h("code", {}, `budgie why ${name}`), " ", button(t("job.stop"), () => answer.job?.stop(), { class: "plain", "aria-label": `${t("job.stop")}: budgie why ${name}` }))))] : []));
+  };
+  watching.add({ element, draw });
+  draw();
+  return element;
+}
+
 /** The experiment on a part. */
 export function whyBlock(app, part) {
   const place = h("div", { tabindex: -1 });
@@ -63,18 +99,21 @@ export function whyBlock(app, part) {
     box.append(h("p", { class: "note" }, t("why.static")));
     return box;
   }
-  const run = button(t("why.run"), async () => {
-    if (document.activeElement === run) place.focus({ preventScroll: true }); // a button that is switched off loses it
+  const follow = () => {
+    const { answer } = begin(app, part);
     run.disabled = true;
-    place.replaceChildren(h("p", { class: "note", role: "status" }, t("why.running")));
-    try {
-      place.replaceChildren(result(await app.ask("why", { part, seed: 1 })));
-      announce(place.querySelector(".verdict").textContent);
-    } catch (error) {
-      place.replaceChildren(failure(error));
-      run.disabled = false;
-    }
+    answer.then(() => {
+      run.textContent = t("why.ran");
+      const verdict = place.isConnected && place.querySelector(".verdict");
+      if (verdict) announce(verdict.textContent);
+    }, () => (run.disabled = false));
+    show(place, answer, result);
+  };
+  const run = button(t("why.run"), () => {
+    if (document.activeElement === run) place.focus({ preventScroll: true }); // a button that is switched off loses it
+    follow();
   }, { class: "primary" });
-  box.append(run, place);
+  box.append(run, place, others(part));
+  if (begun.has(part)) follow();
   return box;
 }

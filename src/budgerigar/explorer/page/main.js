@@ -10,6 +10,7 @@ import { preferredLanguage, t, useLanguage } from "./i18n.js";
 import { hostTheme, onHostTheme } from "./host.js";
 import { listenForKeys } from "./keys.js";
 import { recordedSource } from "./recorded.js";
+import { siteOf } from "./sites.js";
 import { canonical, liveSource } from "./source.js";
 import { START, createStore, fromHash } from "./state.js";
 import { VIEWS } from "./views.js";
@@ -123,12 +124,18 @@ class Page {
   fillForm() {
     this.formOf = this.app.question.model;
     keepFocus(this.form, () => this.form.replaceChildren(questionForm(this.app, {
-      onask: (question) => this.app.look(complete(this.app, question)),
+      onask: (question, pressed = false) => this.asked(complete(this.app, question), pressed),
       ontyped: (read) => {
         clearTimeout(this.pause);
         if (this.app.source.live && this.app.took < QUICK) this.pause = setTimeout(() => this.typed(read()), TYPING_PAUSE);
       },
     })), () => this.form.querySelector(".primary"));
+  }
+
+  /** Ask. Who presses the button where a view has sentences of its own (the lesson) is shown what was asked for. */
+  asked(question, pressed) {
+    const away = pressed && this.view().unasked;
+    this.app.state.set(away ? { question, view: "sentence" } : { question });
   }
 
   /** A pause in typing: ask, but leave the field alone. */
@@ -163,6 +170,7 @@ class Page {
     const { app } = this;
     const turn = (this.turn += 1);
     const { going } = this.path;
+    const chosen = this.chosen; // a token, together with the question
     const asked = this.wanted ?? app.state.get().question?.model;
     const question = complete(app, app.state.get().question);
     this.wanted = undefined;
@@ -178,6 +186,7 @@ class Page {
     const [known, read] = [about.value ?? null, this.failed ? null : reading.value];
     Object.assign(app, { about: known, reading: read, took: performance.now() - began, unread: this.failed });
     this.read = question;
+    if (read) this.keepWhatIsThere(read, going || chosen);
     const typing = document.activeElement?.matches(".ask textarea") && this.formOf === question.model;
     if (going || !typing) this.fillForm(); // never under who types
     this.gone(asked);
@@ -186,6 +195,21 @@ class Page {
     if (turn !== this.turn) return;
     this.main.removeAttribute("aria-busy");
     if (turn > 1 && !this.failed && !this.path.byTyping) announce(t(this.view().titleKey));
+  }
+
+  /** A chosen token stays chosen while it stands there: after an append, without a head. In another text nothing is chosen,
+   * unless it was chosen together with it. */
+  keepWhatIsThere(reading, given) {
+    const { app } = this;
+    const [before, site] = [this.stood, siteOf(app)];
+    this.stood = reading.spellings;
+    if (!before || given) return;
+    const { query, key } = app.state.get().selection;
+    const kept = (at, side) => {
+      const labels = (spellings) => (spellings[side] ?? spellings.read)?.labels;
+      return at !== null && labels(before)?.[at] === labels(reading.spellings)?.[at] ? at : null;
+    };
+    app.select({ query: kept(query, site?.queries ?? "read"), key: kept(key, site?.keys ?? "read") });
   }
 
   /** The address named a model that is not here: said once, for another is shown. */
@@ -242,6 +266,7 @@ class Page {
     const { app } = this;
     this.path.write();
     if (changed.has("theme")) this.paper();
+    this.chosen = changed.has("selection");
     const asked = changed.has("question") && canonical(complete(app, app.state.get().question)) !== canonical(app.question ?? null);
     if (changed.has("language")) {
       const spoken = this.speak(!asked);

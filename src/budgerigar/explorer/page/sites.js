@@ -58,6 +58,18 @@ export function chosen(app) {
   };
 }
 
+/** What a click on a token chooses, "query" or "key". Where links between two are asked for it goes from one to the other. */
+export function picksOf(app) {
+  const { view, picks, settings } = app.state.get();
+  return view === "links" ? settings["links.picks"] ?? "query" : picks;
+}
+
+/** The part of the state that chooses it. */
+export function picking(app, role) {
+  const { view, settings } = app.state.get();
+  return view === "links" ? { settings: { ...settings, "links.picks": role } } : { picks: role };
+}
+
 /** The payload of `head` as a matrix for heat maps and arcs. */
 export function matrixOf(app, payload) {
   const site = siteOf(app);

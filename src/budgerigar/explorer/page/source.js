@@ -3,7 +3,7 @@
 //   source.live               can it answer anything, or only what was recorded?
 //   source.models()           -> list of models with what they can
 //   source.ask(question, name, params)  -> the decoded payload of that view; AskError otherwise
-//     A live one's promise has a `job`: {report: {description, done, total, unit}|null, part: what is known so far,
+//     A live one's promise has a `job`: {began: when (ms of the page), report: {description, done, total, unit}|null, part: what is known so far,
 //     hear(function(job)) -> unhear, stop(), again() -> a new promise of the same}. Stopped: AskError.stopped
 //   source.has(question, name, params)  -> false when it certainly cannot answer (a control is disabled)
 //   source.asked(question, name)  of records: the parameters with which a view was recorded; null: any
@@ -88,7 +88,7 @@ async function fetched(address, options, tell) {
 function asking(body, again) {
   const ends = new AbortController();
   const hearing = new Set();
-  const job = { report: null, part: null, again, stop: () => ends.abort(), hear: (listener) => {
+  const job = { began: performance.now(), report: null, part: null, again, stop: () => ends.abort(), hear: (listener) => {
     hearing.add(listener);
     return () => hearing.delete(listener);
   } };

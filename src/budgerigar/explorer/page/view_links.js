@@ -6,6 +6,7 @@ import { chosen, siteOf, siteParams, spelling } from "./sites.js";
 import { t } from "./i18n.js";
 
 const FEW = 16;
+const MOST_LAYERS = 12; // of a model that is asked for a pair to begin with
 
 function mark(name, value) {
   return value === null ? null : h("span", { class: `mark ${name}`, "--share": Math.min(1, value) });
@@ -38,6 +39,13 @@ function ranking(app, answer, all) {
   return h("div", { class: "scroll open", tabindex: 0, role: "region", "aria-label": t("links.title") }, body);
 }
 
+/** A decoder's token does not see what comes later: the other way round it does. */
+function laterNodes(app, query, key) {
+  const name = (at) => `“${spelling(app, siteOf(app).queries).labels[at]}” (${t("links.position", { position: at })})`;
+  return [h("p", { class: "note" }, t("links.later", { query: name(query), key: name(key) })),
+    button(t("links.turn"), () => app.select({ query: key, key: query }))];
+}
+
 function answerNodes(app, answer, place) {
   const all = app.setting("links.all", false);
   const more = answer.links.length - FEW;
@@ -47,6 +55,29 @@ function answerNodes(app, answer, place) {
       place.replaceChildren(...answerNodes(app, answer, place));
     }, { class: "plain" }) : null,
     h("p", { class: "soft" }, t("links.explained"))].filter(Boolean);
+}
+
+/** Two words that a head connects strongly and that do not stand side by side; null where no head was measured. */
+async function tellingPair(app) {
+  const site = siteOf(app);
+  const asked = Array.from({ length: site.layers }, (_, layer) => ({ layer, ...siteParams(app) }));
+  if (site.layers > MOST_LAYERS || !asked.every((params) => app.can("grid", params))) return null;
+  const grids = await Promise.all(asked.map((params) => app.ask("grid", params)));
+  const found = grids.flatMap(({ layers: [{ link }] }) => Array.from(link.weight.data, (weight, head) => ({ weight, query: link.query.data[head], key: link.key.data[head] })))
+    .filter(({ weight, query, key }) => weight > 0 && (site.kind === "cross" || query !== key)).sort((a, b) => b.weight - a.weight);
+  return found.find(({ query, key }) => site.kind === "cross" || Math.abs(query - key) > 1) ?? found[0] ?? null;
+}
+
+/** Where nothing is chosen yet. What the reader chooses meanwhile stays. */
+async function chooseFirst(app) {
+  const nothing = () => app.state.get().selection.query === null && app.state.get().selection.key === null;
+  if (!nothing()) return;
+  try {
+    const pair = await tellingPair(app);
+    if (pair && nothing() && app.state.get().view === "links") app.select({ query: pair.query, key: pair.key });
+  } catch {
+    // then the reader chooses
+  }
 }
 
 export const linksView = {
@@ -65,10 +96,12 @@ export const linksView = {
       const name = (role, side, at) => (at === null ? h("em", { class: role }, t(role === "q" ? "links.choose.query" : "links.choose.key")) : word(`${spelling(app, side).labels[at]}`, { class: `word ${role}` }));
       asked.replaceChildren(t("links.how"), " ", name("q", site.queries, query), " ", t("links.looks"), " ", name("k", site.keys, key), " ?");
       if (query === null || key === null) return place.replaceChildren(h("p", { class: "note" }, t("links.choose")));
+      if (site.kind === "self" && site.causal && key > query) return place.replaceChildren(...laterNodes(app, query, key));
       const params = { query, key, ...siteParams(app), untrained: app.setting("untrained", true) };
       return show(place, app.ask("links", params), (answer) => answerNodes(app, answer, place), 8);
     };
     await refresh();
+    chooseFirst(app);
     let last = "";
     return (changed) => {
       if (!changed.has("selection") && !changed.has("settings")) return;
