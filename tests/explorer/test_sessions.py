@@ -88,6 +88,18 @@ def test_looks_stay_within_their_bytes(model: Model) -> None:
     sessions.close()
 
 
+def test_texts_that_were_never_read_count_too(model: Model) -> None:
+    """`about` makes no pass over the text, but the question is kept."""
+    sessions = Sessions({"m": model}, kept_bytes=2**20)
+    for n in range(40):
+        sessions.submit({"model": "m", "text": str(n) + "文" * 60_000}, "about", {}).result(20)
+    assert 1 <= len(sessions.looks) <= 6
+    for n in range(100):
+        sessions.submit({"model": "m", "text": str(n)}, "about", {}).result(20)
+    assert 10 <= len(sessions.looks) <= 64
+    sessions.close()
+
+
 def test_questions_have_one_text_however_they_are_written() -> None:
     assert canonical({"b": "ü", "a": 1, "c": None}) == '{"a":1,"b":"ü"}'
     assert canonical({"a": 1, "b": "ü"}) == canonical({"b": "ü", "a": 1, "target": None})

@@ -9,6 +9,7 @@ costs only what it adds.
 from __future__ import annotations
 
 import json
+import sys
 import threading
 import time
 from collections import OrderedDict
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 KEPT_BYTES = 2**29
 """of looks at the same time, all models together; the one just asked for stays even if larger"""
 KEPT_CHECKPOINT_BYTES = 2**30
+_LOOK_BYTES = 16 * 1024
+"""of a look beside its numbers and its text, about (measured: 10 KB for a short one)"""
 MOST_WAITING = 64
 """questions of one model that may wait; more are refused"""
 
@@ -167,7 +170,8 @@ class Sessions:
         key = canonical(question)
         look = self.looks.get(key) or self._look(shown, question)
         answer = ask(look, name, params)
-        self.looks.put(key, look, held_bytes(look, _held_anyway(shown.model, look.original)))
+        held = held_bytes(look, _held_anyway(shown.model, look.original))
+        self.looks.put(key, look, held + 2 * sys.getsizeof(key) + _LOOK_BYTES)
         return answer
 
     def _look(self, shown: Shown, question: Mapping[str, Any]) -> Look:
