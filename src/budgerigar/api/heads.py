@@ -9,7 +9,7 @@ from budgerigar.errors import UserError
 
 if TYPE_CHECKING:
     from budgerigar.inspection.born import Born
-    from budgerigar.inspection.editing import How
+    from budgerigar.inspection.editing import How, Reference
     from budgerigar.inspection.role_results import HeadRoles
     from budgerigar.inspection.switched import Switched
 
@@ -92,15 +92,15 @@ def _settings(model: Any) -> dict[str, Any]:
     }
 
 
-def reference_of(model: Any, text: str | None) -> Any:
+def reference_of(model: Any, text: str | None) -> Reference | Sequence[int] | None:
     """What means are taken from; None: a decoder writes it itself."""
     from budgerigar.inspection import references
     from budgerigar.inspection.role_probes import Reader
 
-    paired = model.translates
-    reads_all = getattr(model.config, "assembly", None) == "encoder-only"
-    start = None if paired else model.start_id
-    reader = Reader(model.network, model.tokenizer, model.source_tokenizer, start)
-    if text is not None:
-        return references.of_sources(reader, text) if paired else model.encode(text)
-    return references.usual(reader) if paired or reads_all else None
+    reader = Reader(model.network, model.tokenizer, **_settings(model))
+    if text is None:
+        return None if reader.assembly == "decoder-only" else references.usual(reader)
+    if reader.paired:
+        return references.of_sources(reader, text)
+    ids: list[int] = model.encode(text)
+    return ids

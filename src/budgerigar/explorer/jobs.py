@@ -93,10 +93,6 @@ class Job:
             self.report = report
             self._tell()
 
-    def _check(self) -> None:
-        if self.stopped:
-            raise StoppedError("it was stopped")
-
     def so_far(self, value: Any) -> None:
         """As `progress.Listener`."""
         self.part = pack(value)

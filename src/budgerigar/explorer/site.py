@@ -20,6 +20,7 @@ from budgerigar.inspection.views.look import kind_of, most_tokens
 if TYPE_CHECKING:
     from budgerigar.api import Model
 
+TITLE = "Budgerigar: look inside"
 SENTENCES = {
     "text": ["Xuanyuan had a budgerigar when he was young . It had green feathers ."],
     "pair": ["轩辕有一只虎皮鹦鹉。"],
@@ -90,9 +91,6 @@ _DOOR = """<!doctype html>
 <p><a href="{target}">{title}</a></p>
 </html>
 """
-
-
-TITLE = "Budgerigar: look inside"
 
 
 def looks_at(

@@ -26,7 +26,7 @@ from typing import Any
 
 from budgerigar.errors import UserError
 from budgerigar.inspection.born import spread
-from budgerigar.inspection.editing import ALL_WAYS, WAYS
+from budgerigar.inspection.editing import ways_of
 from budgerigar.inspection.heads import Head
 from budgerigar.inspection.pair_traces import PairTrace
 from budgerigar.inspection.records import (
@@ -64,6 +64,10 @@ class Besides:
     measured: bool = True
     _payloads: dict[tuple[str, str], str | None] = field(default_factory=dict)
     _abilities: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for look in self.looks:
+            look.resolve = self._resolve
 
     # -- in the look's own records -----------------------------------------------------------------
     def add_to(self, found: Recorded, look: Look, limit: float) -> None:
@@ -104,8 +108,6 @@ class Besides:
         text = _text(look)
         own = [one for one in fitting if model_id(one) == mine]
         theirs = [one for one in fitting if model_id(one) != mine and _text(one) == text]
-        for one in (look, *own, *theirs):
-            one.resolve = self._resolve
         return [*own, *theirs][:MOST_COMPARED]
 
     def _resolve(self, question: Params) -> Look:
@@ -142,7 +144,7 @@ class Besides:
 
     def _switched(self, look: Look) -> Iterator[Recorded]:
         heads = self._tried(look)
-        ways = WAYS.get(look.kind, ALL_WAYS)
+        ways = ways_of(look.kind)
         first = next(one for one in self.looks if model_id(one) == model_id(look))
         if look is not first or len(heads) > MOST_TRIED:
             ways = ways[:1]

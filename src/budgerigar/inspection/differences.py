@@ -140,18 +140,7 @@ def compare_heads(
     shared = [name for name in sides[0].heads if name in set(sides[1].heads)]
     if not shared:
         raise UserError(said("the two models have no head of the same name"))
-    hidden = np.zeros((len(rows), len(columns)), dtype=bool)
-    once = np.zeros_like(hidden)
-    found = []
-    for name in shared:
-        parts = [side.weights(name) for side in sides]
-        seen = [side.visible(name)[pick] for side, pick in zip(sides, picks, strict=True)]
-        blind = ~(seen[0] & seen[1])
-        hidden |= blind
-        once |= seen[0] ^ seen[1]
-        cut = [part[pick] for part, pick in zip(parts, picks, strict=True)]
-        named = [part[pick[0][:, 0]].sum(-1) for part, pick in zip(parts, picks, strict=True)]
-        found.append(_difference(name, cut, named, blind))
+    heads, hidden, once = _compared(sides, picks, shared)
     everyone = {name for side in sides for name in side.heads}
     return Differences(
         units,
@@ -163,7 +152,7 @@ def compare_heads(
         once,
         _lone(rows, *(side.row_names for side in sides)),
         _lone(columns, *(side.column_names for side in sides)),
-        tuple(found),
+        tuple(heads),
         tuple(sorted(everyone - set(shared))),
         sites[0].of,
         sites[0].kind,
@@ -177,6 +166,27 @@ def _lone(pairs: Pairs, *names: Sequence[str]) -> tuple[tuple[str, ...], tuple[s
         tuple(name for at, name in enumerate(names[n]) if at not in matched[n]) for n in (0, 1)
     )
     return first, second
+
+
+def _compared(
+    sides: Sequence[_Side], picks: Sequence[Any], names: Sequence[str]
+) -> tuple[list[HeadDifference], np.ndarray, np.ndarray]:
+    """The heads of these names; where one of the two, and where one alone, sees nothing (R,C).
+
+    picks: the aligned rows and columns of each side, as `np.ix_` has them.
+    """
+    hidden, once = np.zeros((2, len(picks[0][0]), picks[0][1].shape[1]), dtype=bool)
+    found = []
+    for name in names:
+        parts = [side.weights(name) for side in sides]
+        seen = [side.visible(name)[pick] for side, pick in zip(sides, picks, strict=True)]
+        blind = ~(seen[0] & seen[1])
+        hidden |= blind
+        once |= seen[0] ^ seen[1]
+        cut = [part[pick] for part, pick in zip(parts, picks, strict=True)]
+        named = [part[pick[0][:, 0]].sum(-1) for part, pick in zip(parts, picks, strict=True)]
+        found.append(_difference(name, cut, named, blind))
+    return found, hidden, once
 
 
 def _difference(

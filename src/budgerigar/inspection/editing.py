@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -29,10 +29,7 @@ from budgerigar.models.base import check_ids
 from budgerigar.said import said
 
 How = Literal["zero", "mean", "resample"]
-_HOWS = ("zero", "mean", "resample")
-WAYS: dict[str, tuple[How, ...]] = {"rnn-encoder-decoder": ("mean", "zero")}
-"""kind of model -> how its heads can be switched off, where not in all three ways"""
-ALL_WAYS: tuple[How, ...] = ("mean", "zero", "resample")
+_HOWS = get_args(How)
 _OWN_TEXT = 256  # tokens of a reference text that the model writes itself
 
 
@@ -42,6 +39,12 @@ class Reference:
 
     passes: list[dict[str, Tensor]]
     words: str
+
+
+def ways_of(kind: str) -> tuple[How, ...]:
+    """How heads of a kind of model (`Look.kind`) can be switched off, the most telling way first."""
+    # additive attention runs word by word: it has no same position of another text
+    return ("mean", "zero") if kind == "rnn-encoder-decoder" else ("mean", "zero", "resample")
 
 
 class Edit:
@@ -174,9 +177,7 @@ class EditedNetwork:
 
     def __getattr__(self, name: str) -> Any:
         # config, vocab_size, context_length, device, roll, parameters …: as the original
-        if (
-            name.startswith("__") or name == "network"
-        ):  # copying asks for these before there is a network
+        if name.startswith("__") or name == "network":  # copying asks before there is a network
             raise AttributeError(name)
         return getattr(self.network, name)
 

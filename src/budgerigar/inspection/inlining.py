@@ -58,7 +58,10 @@ def page_script() -> str:
 def page_style() -> str:
     """The style sheets that index.html names, in its order."""
     names = re.findall(r'<link rel="stylesheet" href="([\w.]+)">', page_text("index.html"))
-    return "\n".join(page_text(name) for name in names)
+    style = "\n".join(page_text(name) for name in names)
+    if "</style" in style:
+        raise ModuleError("a style sheet of the page holds </style")
+    return style
 
 
 @cache
@@ -75,25 +78,27 @@ def whole_page(title: str, blocks: Mapping[str, Any]) -> str:
     Content-Security-Policy names its hash.
     """
     script, style = page_script(), page_style()
-    if "</style" in style:
-        raise ModuleError("a style sheet of the page holds </style")
+    head = f'<link rel="icon" href="data:,">\n<style>{style}</style>\n'
+    last = f"{json_block('words', page_words())}\n<script>{script}</script>"
+    return document(title, policy([script], [style]), blocks, last, head)
+
+
+def document(title: str, allowed: str, blocks: Mapping[str, Any], last: str, head: str = "") -> str:
+    """A page around what index.html shows. allowed: its policy; last: what follows the blocks."""
     data = "\n".join(json_block(name, value) for name, value in blocks.items())
     return f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy([script], [style])}">
+<meta http-equiv="Content-Security-Policy" content="{allowed}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>{escape(title)}</title>
-<link rel="icon" href="data:,">
-<style>{style}</style>
-</head>
+{head}</head>
 <body>
-{body()}
+{_body()}
 {data}
-{json_block("words", page_words())}
-<script>{script}</script>
+{last}
 </body>
 </html>
 """
@@ -108,7 +113,7 @@ def policy(scripts: Sequence[str], styles: Sequence[str]) -> str:
     )
 
 
-def body() -> str:
+def _body() -> str:
     """What index.html shows before its script runs."""
     found = re.search(r"<body>\n(.*?)\n</body>", page_text("index.html"), re.DOTALL)
     if not found:

@@ -13,13 +13,10 @@ import json
 import zlib
 from collections.abc import Mapping
 from functools import cache
-from html import escape
 from typing import Any
 
 from budgerigar.inspection.inlining import (
-    ModuleError,
-    body,
-    json_block,
+    document,
     page_script,
     page_style,
     page_words,
@@ -48,34 +45,15 @@ inflated().catch(failed);
 
 def packed_page(title: str, blocks: Mapping[str, Any]) -> str:
     """As `inlining.whole_page`, smaller."""
-    data = "\n".join(json_block(name, value) for name, value in blocks.items())
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{_policy()}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>{escape(title)}</title>
-</head>
-<body>
-{body()}
-{data}
-<script type="text/plain" id="packed">{_packed()}</script>
-<script>{_LOADER}</script>
-</body>
-</html>
-"""
+    packed = f'<script type="text/plain" id="packed">{_packed()}</script>'
+    return document(title, _policy(), blocks, f"{packed}\n<script>{_LOADER}</script>")
 
 
 @cache
 def _packed() -> str:
     """Style, words and script, deflated, in base64."""
-    style = page_style()
-    if "</style" in style:
-        raise ModuleError("a style sheet of the page holds </style")
     words = json.dumps(page_words(), ensure_ascii=False, separators=(",", ":"))
-    parts = {"style": style, "words": words, "script": page_script()}
+    parts = {"style": page_style(), "words": words, "script": page_script()}
     text = json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
     return base64.b64encode(zlib.compress(text.encode(), 9)).decode("ascii")
 

@@ -8,44 +8,40 @@ its vocabulary with the translations that it makes of them, or the sources that 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from weakref import WeakKeyDictionary
 
-import torch
 from torch import Tensor
 
 from budgerigar.errors import UserError
 from budgerigar.inspection.editing import Reference
+from budgerigar.inspection.kept import OfNetwork
 from budgerigar.inspection.pair_traces import pair_inputs, source_side, start_of
-from budgerigar.inspection.role_probes import Reader, pairs, stories
+from budgerigar.inspection.role_probes import Probe, Reader, pairs, stories
 from budgerigar.said import said
 
 N_PAIRS, N_STORIES = 16, 8
-_kept: WeakKeyDictionary[torch.nn.Module, tuple[int, Reference]] = WeakKeyDictionary()
+_kept: OfNetwork[Reference] = OfNetwork()
 
 
 def usual(reader: Reader) -> Reference:
     """What an encoder or an encoder-decoder reads for it; the same as long as its weights stay."""
-    network = reader.network
-    version = sum(p._version for p in network.parameters() if not p.is_inference())
-    known = _kept.get(network)
-    if known is None or known[0] != version:
-        known = _kept[network] = version, _usual(reader)
-    return known[1]
+    return _kept.get(reader.network, lambda: _usual(reader))
 
 
 def _usual(reader: Reader) -> Reference:
     if not reader.paired:
-        probe = stories(reader, "encoder", N_STORIES)
-        passes = [reader.inputs(example) for example in probe.examples]
-        return Reference(passes, said("{texts}", texts=probe.on))
+        return _read(reader, stories(reader, "encoder", N_STORIES))
     probe = pairs(reader, N_PAIRS)
     if probe.reason is None:
-        return Reference([reader.inputs(example) for example in probe.examples], probe.on)
+        return _read(reader, probe)
     sources = [example.source or [] for example in probe.examples]
     return Reference(
         _translated(reader, sources),
         said("{n} sources of random tokens and the model's own translations", n=len(sources)),
     )
+
+
+def _read(reader: Reader, probe: Probe) -> Reference:
+    return Reference([reader.inputs(example) for example in probe.examples], probe.on)
 
 
 def of_sources(reader: Reader, text: str) -> Reference:

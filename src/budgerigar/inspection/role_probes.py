@@ -27,7 +27,7 @@ from budgerigar.inspection.pair_traces import pair_inputs, start_of
 from budgerigar.inspection.passes import pass_inputs, run_together
 from budgerigar.inspection.sites import Site
 from budgerigar.inspection.traces import Trace, trace
-from budgerigar.said import said
+from budgerigar.said import Said, said
 
 Array = np.ndarray
 
@@ -222,21 +222,18 @@ def stories(reader: Reader, of: str, n: int = N_STORIES) -> Probe:
     """Generated stories, in English or, where the tokenizer holds only that, in Chinese."""
     roles = _GOLD if reader.paired else (*_PLACES, *_GOLD)
     tokenizer = _tokenizer_of(reader, of)
-    unknown = ""
+    tried: list[str] = []
     for language, name in (("en", said("English")), ("zh", said("Chinese"))):
         texts = gold.story_texts(n, language, causal=of == "decoder")
         held = [text for text in texts if gold.holds(tokenizer, text.text)]
         if len(held) >= _FEWEST:
             on = said("{n} generated {language} stories", n=len(held), language=name)
             return _probe_of(reader, of, held, on, roles)
-        if not unknown:
-            words = gold.unknown_words(tokenizer, [text.text for text in texts])
-            unknown = ", ".join(f"“{word}”" for word in words)
+        tried = tried or [text.text for text in texts]
     reason = said(
         "the tokenizer does not hold the words of the generated stories, English or Chinese"
     )
-    if unknown:
-        reason = said("{reason} ({examples} …)", reason=reason, examples=unknown)
+    reason = _with_examples(reason, tokenizer, tried)
     if reader.paired:
         return Probe(said("generated stories"), roles, ((of, "self"),), reason=reason)
     return _places_on_random(reader, of, reason)
@@ -263,11 +260,18 @@ def code(reader: Reader, of: str, n: int = N_CODE) -> Probe:
         return _probe_of(reader, of, held, on, roles)
     reason = said("Python's standard library is not here as source files")
     if texts:
-        words = gold.unknown_words(tokenizer, [text.text for text in texts])
-        unknown = ", ".join(f"“{word}”" for word in words)
         reason = said("the tokenizer does not hold Python code")
-        reason = said("{reason} ({examples} …)", reason=reason, examples=unknown)
+        reason = _with_examples(reason, tokenizer, [text.text for text in texts])
     return Probe(on, roles, ((of, "self"),), reason=reason)
+
+
+def _with_examples(reason: Said, tokenizer: Any, texts: Sequence[str]) -> Said:
+    """The reason, with some words that the tokenizer does not hold."""
+    words = gold.unknown_words(tokenizer, texts)
+    if not words:
+        return reason
+    examples = ", ".join(f"“{word}”" for word in words)
+    return said("{reason} ({examples} …)", reason=reason, examples=examples)
 
 
 def _tokenizer_of(reader: Reader, of: str) -> Any:
@@ -334,7 +338,7 @@ def pairs(reader: Reader, n: int = N_PAIRS) -> Probe:
     roles = (*_PLACES, "alignment")
     source = reader.source_tokenizer or reader.tokenizer
     given = sentence_pairs(n, split="test")
-    unknown = ""
+    tried: list[str] = []
     for reverse, name in ((False, said("Chinese-English")), (True, said("English-Chinese"))):
         golds = [gold_of(pair, reverse) for pair in given]
         held = [
@@ -345,14 +349,11 @@ def pairs(reader: Reader, n: int = N_PAIRS) -> Probe:
         if len(held) >= _FEWEST:
             on = said("{n} generated {languages} sentence pairs", n=len(held), languages=name)
             return Probe(on, roles, sites, [_pair_example(reader, one) for one in held])
-        if not unknown:
-            words = gold.unknown_words(source, [one.source for one in golds])
-            unknown = ", ".join(f"“{word}”" for word in words)
+        tried = tried or [one.source for one in golds]
     reason = said("the tokenizers do not hold the words of the generated Chinese-English pairs")
     examples = _random_pairs(reader)
     on = said("{n} sources and targets of random tokens", n=len(examples))
-    reason = said("{reason} ({examples} …)", reason=reason, examples=unknown)
-    return Probe(on, roles, sites, examples, reason)
+    return Probe(on, roles, sites, examples, _with_examples(reason, source, tried))
 
 
 def _random_pairs(reader: Reader) -> list[Example]:

@@ -39,6 +39,18 @@ class Change:
         """after - before: below 0 is worse for a share, above 0 for nats."""
         return self.after.value - self.before.value
 
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "ability": self.before.key,
+            "name": self.before.name,
+            "unit": self.before.unit,
+            "before": self.before.value,
+            "after": self.after.value,
+            "tokens": self.before.n,
+            "on": self.before.on,
+        }
+
 
 @dataclass(frozen=True)
 class Switched:
@@ -65,18 +77,7 @@ class Switched:
             "how": self.how,
             "of": self.of,
             "kind": self.kind,
-            "changes": [
-                {
-                    "ability": change.before.key,
-                    "name": change.before.name,
-                    "unit": change.before.unit,
-                    "before": change.before.value,
-                    "after": change.after.value,
-                    "tokens": change.before.n,
-                    "on": change.before.on,
-                }
-                for change in self.changes
-            ],
+            "changes": [change.as_dict() for change in self.changes],
         }
 
     def __str__(self) -> str:

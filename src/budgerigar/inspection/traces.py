@@ -21,6 +21,7 @@ from torch import Tensor
 
 from budgerigar.errors import UserError
 from budgerigar.inspection.heads import Head, mask_of
+from budgerigar.inspection.kept import weights_version
 from budgerigar.inspection.labels import Spelling, Word, shorten, spell, visible
 from budgerigar.inspection.matrix import Mask
 from budgerigar.inspection.names import parse_head
@@ -62,7 +63,7 @@ class Trace:
         self.asked: tuple[Any, dict[str, Any]] | None = None
         """the model that was asked for this trace, and the question as the page has it, where known"""
         self._values = values
-        self._version = _version(network)
+        self._version = weights_version(network)
         self._steps: OrderedDict[tuple[str, str, int], AttentionSteps] = OrderedDict()
         self._masks: dict[tuple[str, str, int | None], Mask] = {}
 
@@ -204,7 +205,7 @@ class Trace:
 
     def check_unchanged(self) -> None:
         """`UserError` when the model was trained on or loaded anew since this trace was made."""
-        if _version(self.network) != self._version:
+        if weights_version(self.network) != self._version:
             raise UserError(
                 "the model's weights changed since this trace was made, so its steps can no longer "
                 "be recomputed; make a new trace"
@@ -368,10 +369,3 @@ def _ids(
     if not ids:
         raise UserError(said("there is no text to look at: give at least one character"))
     return ids, added
-
-
-def _version(network: Any) -> int:
-    """Grows with every change of a weight in place: training, loading."""
-    parameters = getattr(network, "parameters", None)  # an n-gram has none; views have the model's
-    found = parameters() if callable(parameters) else ()
-    return sum(p._version for p in found if not p.is_inference())

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 
 from budgerigar.errors import UserError
-from budgerigar.inspection.behaviours import Ability
 from budgerigar.inspection.born import Born, Training, spread
 from budgerigar.inspection.differences import Units, compare_heads
+from budgerigar.inspection.kept import OfNetwork
 from budgerigar.inspection.names import parse_head
 from budgerigar.inspection.pair_traces import PairTrace
 from budgerigar.inspection.role_results import HeadRoles, RoleRow, SiteRoles
@@ -31,8 +30,8 @@ from budgerigar.progress import so_far
 
 MOST_CELLS = 1 << 20
 """of difference maps that are sent together; beyond it only the head asked for, or the most moved"""
-_measured: WeakKeyDictionary[Any, tuple[int, HeadRoles]] = WeakKeyDictionary()
-_trainings: WeakKeyDictionary[Any, tuple[int, Training]] = WeakKeyDictionary()
+_measured: OfNetwork[HeadRoles] = OfNetwork()
+_trainings: OfNetwork[Training] = OfNetwork()
 
 
 def question() -> Param:
@@ -64,17 +63,7 @@ def roles(look: Look) -> dict[str, Any]:
 def measured_roles(look: Look) -> HeadRoles:
     """Of the model without the question's edits; measured once for as long as its weights stay."""
     network = look.original.network
-    version = _version(network)
-    kept = _measured.get(network)
-    if kept is not None and kept[0] == version:
-        return kept[1]
-    found = head_roles(network, look.tokenizer, **_settings(look))
-    _measured[network] = version, found
-    return found
-
-
-def _version(network: Any) -> int:
-    return sum(p._version for p in network.parameters() if not p.is_inference())
+    return _measured.get(network, lambda: head_roles(network, look.tokenizer, **_settings(look)))
 
 
 def _settings(look: Look) -> dict[str, Any]:
@@ -153,15 +142,14 @@ def born(look: Look, most: int = 16) -> dict[str, Any]:
     """
     names = list(getattr(look.original, "checkpoints", []))
     chosen = spread(names, most)
-    network, told = look.original.network, None
-    version = _version(network)
-    kept = _trainings.get(network)
-    if kept is None or kept[0] != version:
-        kept = _trainings[network] = version, Training(look.tokenizer, **_settings(look))
-    for found in kept[1].through(chosen, lambda name: look.original.at_checkpoint(name).network):
+    training = _trainings.get(
+        look.original.network, lambda: Training(look.tokenizer, **_settings(look))
+    )
+    told: dict[str, Any] = {}
+    for found in training.through(chosen, lambda name: look.original.at_checkpoint(name).network):
         told = _through(found, chosen, names)
         so_far(told)
-    return told or {}
+    return told
 
 
 def _through(found: Born, chosen: list[str], names: list[str]) -> dict[str, Any]:
@@ -301,19 +289,7 @@ def _abilities(look: Look) -> list[dict[str, Any]]:
         **_settings(look),
     )
     effect = switches.switch(asked["off"])
-    return [_changed(change.before, change.after) for change in effect.changes]
-
-
-def _changed(before: Ability, after: Ability) -> dict[str, Any]:
-    return {
-        "ability": before.key,
-        "name": before.name,
-        "unit": before.unit,
-        "before": before.value,
-        "after": after.value,
-        "tokens": before.n,
-        "on": before.on,
-    }
+    return [change.as_dict() for change in effect.changes]
 
 
 # -- two questions ---------------------------------------------------------------------------------

@@ -65,6 +65,8 @@ from budgerigar.inspection.views.payload import Kind, Stored
 from budgerigar.inspection.views.sides import head_at, is_off, named, row_at, which
 
 _MOST_INPUTS, _MOST_WEIGHTS = 65_536, 16_384
+_MATRICES = {"W_Q": "query", "W_K": "key", "W_V": "value", "W_O": "output"}
+"""name -> of the attention's part that holds it"""
 
 
 def steps(
@@ -281,29 +283,29 @@ def _added(
 
 def _matrices(head: Head) -> dict[str, Any]:
     """The parts of W_Q, W_K, W_V and W_O that are this head's."""
-    module, width = head.module, head.module.d_head
-    own = slice(head.head * width, (head.head + 1) * width)
-    shared = slice(head.kv_head * width, (head.kv_head + 1) * width)
-    output = module.output
-    return {
-        "W_Q": _matrix(module.query, own),
-        "W_K": _matrix(module.key, shared),
-        "W_V": _matrix(module.value, shared),
-        "W_O": _written(array(output.weight)[:, own], output.bias),
-    }
+    found = {}
+    for name in _MATRICES if not is_additive(head) else ("W_Q", "W_K"):
+        weights, bias = _part(head, name)
+        found[name] = {
+            "shape": list(weights.shape),
+            "weights": weights if weights.size <= _MOST_WEIGHTS else None,
+            "bias": bias,
+        }
+    return found
 
 
-def _matrix(linear: Any, rows: slice) -> dict[str, Any]:
-    bias = linear.bias
-    return _written(array(linear.weight)[rows], None if bias is None else bias[rows])
-
-
-def _written(weights: np.ndarray, bias: Any) -> dict[str, Any]:
-    return {
-        "shape": list(weights.shape),
-        "weights": weights if weights.size <= _MOST_WEIGHTS else None,
-        "bias": None if bias is None else array(bias),
-    }
+def _part(head: Head, name: str) -> tuple[np.ndarray, np.ndarray | None]:
+    """This head's part of one of its matrices and of its bias; W_O's is that of all heads."""
+    module = head.module
+    linear = getattr(module, _MATRICES[name])
+    bias = None if linear.bias is None else array(linear.bias)
+    if is_additive(head):
+        return array(linear.weight), bias
+    number = head.kv_head if name in ("W_K", "W_V") else head.head
+    own = slice(number * module.d_head, (number + 1) * module.d_head)
+    if name == "W_O":
+        return array(linear.weight)[:, own], bias
+    return array(linear.weight)[own], None if bias is None else bias[own]
 
 
 def matrix(
@@ -321,29 +323,15 @@ def matrix(
     "weights": u1 (rows, columns)}; else {"part", "shape", "row": int, "weights": f4 (columns)}.
     """
     found = head_at(look, layer, head, of, kind)
-    held = _all_of(found, part)
+    if is_additive(found) and part in ("W_V", "W_O"):
+        raise UserError(f"additive attention has no {part}")
+    held, _ = _part(found, part)
     shape = list(held.shape)
     if row is None:
         return {"part": part, "shape": shape, "weights": Stored(held, "u1")}
     if row >= shape[0]:
         raise UserError(f"there is no row {row}: {part} has rows 0 to {shape[0] - 1}")
     return {"part": part, "shape": shape, "row": row, "weights": Stored(held[row], "f4")}
-
-
-def _all_of(head: Head, name: str) -> np.ndarray:
-    """This head's part of one of its matrices, whole."""
-    module = head.module
-    if is_additive(head):
-        if name in ("W_V", "W_O"):
-            raise UserError(f"additive attention has no {name}")
-        return array((module.query if name == "W_Q" else module.key).weight)
-    width, shared = module.d_head, name in ("W_K", "W_V")
-    first = (head.kv_head if shared else head.head) * width
-    own = slice(first, first + width)
-    if name == "W_O":
-        return array(module.output.weight)[:, own]
-    part = {"W_Q": module.query, "W_K": module.key, "W_V": module.value}[name]
-    return array(part.weight)[own]
 
 
 # -- Bahdanau's ------------------------------------------------------------------------------------
@@ -378,8 +366,7 @@ def _bahdanau(head: Head, rows: Any) -> dict[str, Any]:
         "key_side": "source",
         "places": None,
         "key_inputs": annotations if annotations.size <= _MOST_INPUTS else None,
-        "W_Q": _matrix(module.query, slice(None)),
-        "W_K": _matrix(module.key, slice(None)),
+        **_matrices(head),
         "score_vector": array(module.score),
         "all_heads": head.model_output[rows],
         "feed_forward": None,
