@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import toy
 from copier import Copier, train_copier
 from viewed import MODELS, PAIR, STORY, decoder, encoder, look, translator, view
 
@@ -19,6 +20,9 @@ from budgerigar.inspection.born import spread
 from budgerigar.inspection.differences import compare_heads
 from budgerigar.inspection.role_probes import Reader
 from budgerigar.inspection.views import can, look_at
+from budgerigar.text.sampling import draw_sample
+from budgerigar.text.tokenizer import MASK
+from budgerigar.text.tokenizers import build_tokenizer
 
 MINE = {"roles", "born", "off", "compare"}
 
@@ -203,3 +207,29 @@ def test_abilities_of_every_kind() -> None:
         model = MODELS[kind]()
         reader = Reader(model.network, model.tokenizer, model.source_tokenizer, None)
         assert {one.key for one in Behaviours(reader).measure()} >= keys, kind
+
+
+@pytest.mark.parametrize("dials", [{"token_head": False}, {"token_head": False, "n_classes": 3}])
+def test_an_encoder_without_words_fills_nothing_in(
+    monkeypatch: pytest.MonkeyPatch, dials: dict[str, Any]
+) -> None:
+    """Its tokenizer holds the stories, and its logits are vectors or classes."""
+    made = encoder(**dials)
+    reader = build_tokenizer(draw_sample([STORY], 10**6, 0), "byte", None, True, (MASK,))
+    network = toy.network(reader.vocab_size, assembly="encoder-only", **dials)
+    model = dataclasses.replace(made, network=network, tokenizer=reader)
+    speaking = toy.network(reader.vocab_size, assembly="encoder-only")
+    assert Behaviours(Reader(speaking, reader, None, None)).tasks
+    assert not {"mask_out", "glance"} & set(can(model))
+    assert not Behaviours(Reader(network, reader, None, None)).measure()
+    asked = look_at(model, {"text": "a cat", "off": ["L0.H0"]})
+    assert view(asked, "off")["guesses"] is None
+    with pytest.raises(UserError, match="no output layer over its words, so it tells none"):
+        view(asked, "off", measure=True)
+    with pytest.raises(UserError, match="no output layer over its words, so it fills"):
+        view(asked, "mask_out")
+    monkeypatch.setattr(Model, "checkpoints", property(lambda self: ["step-1", "step-2"]))
+    monkeypatch.setattr(Model, "at_checkpoint", lambda self, name: self)
+    found = view(look_at(model, {"text": "a cat"}), "born")
+    assert len(found["checkpoints"]) == 2
+    assert not found["curves"]

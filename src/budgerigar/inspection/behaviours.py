@@ -23,6 +23,7 @@ from torch import Tensor
 from budgerigar.evaluation.cloze import gap_ids
 from budgerigar.inspection import role_gold as gold
 from budgerigar.inspection.pair_traces import start_of
+from budgerigar.inspection.places import predicts_words
 from budgerigar.inspection.role_probes import N_STORIES, Probe, Reader, pairs, repeats
 from budgerigar.models.modes import without_dropout
 from budgerigar.said import said
@@ -146,7 +147,7 @@ def _telling(reader: Reader) -> _Task:
 def _filling(reader: Reader) -> _Task:
     mask = getattr(reader.tokenizer, "mask_id", None)
     rows: list[_Row] = []
-    if mask is None:
+    if mask is None or not predicts_words(reader.network.config):
         return _Task("fill", "", "", rows)
     opening = [] if reader.start_id is None else [reader.start_id]
     closing = list(getattr(reader.tokenizer, "closing_ids", ()))

@@ -43,6 +43,11 @@ def places(network: Any) -> list[Place]:
     return found
 
 
+def predicts_words(config: Any) -> bool:
+    """Whether the logits are over the vocabulary: not vectors, nor classes."""
+    return getattr(config, "token_head", True) and not getattr(config, "n_classes", 0)
+
+
 def choose(
     found: Sequence[Any], network: Any, of: str | None, kind: str | None, purpose: str
 ) -> Any:

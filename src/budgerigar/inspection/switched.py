@@ -19,7 +19,7 @@ from budgerigar.errors import UserError
 from budgerigar.inspection.behaviours import Ability, Behaviours, story_ids
 from budgerigar.inspection.editing import EditedNetwork, How, Reference, plan_edit
 from budgerigar.inspection.labels import pad
-from budgerigar.inspection.places import choose, places
+from budgerigar.inspection.places import choose, places, predicts_words
 from budgerigar.inspection.references import usual
 from budgerigar.inspection.role_probes import Reader
 from budgerigar.inspection.traces import Trace
@@ -122,6 +122,13 @@ class Switches:
         self.place = choose(places(network), network, of, kind, "heads that could be switched off")
         self.reader = Reader(network, tokenizer, source_tokenizer, start_id)
         self.behaviours, self.how = Behaviours(self.reader), how
+        if not predicts_words(network.config):
+            raise UserError(
+                said(
+                    "there is nothing to measure this model by: it has no output layer over its "
+                    "words, so it tells none"
+                )
+            )
         if not self.behaviours.tasks:
             raise UserError(
                 said(

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from budgerigar.inspection.places import predicts_words
 from budgerigar.inspection.views.look import Look, most_tokens
-from budgerigar.inspection.views.reading import predicts_words
 from budgerigar.inspection.views.sides import places_of
 from budgerigar.layers.packed_linear import n_weights
 from budgerigar.models.card import card

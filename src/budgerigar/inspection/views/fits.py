@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from budgerigar.inspection import gates
-from budgerigar.inspection.places import places
+from budgerigar.inspection.places import places, predicts_words
 from budgerigar.inspection.views.look import kind_of
 from budgerigar.layers.config import TransformerConfig
 from budgerigar.models.ngram import NgramModel
@@ -76,7 +76,9 @@ def reads_out(network: Any) -> str:
 
 
 def fills(network: Any) -> str:
-    """An encoder."""
-    if kind_of(network) == "encoder":
+    """An encoder with an output layer over its tokens."""
+    if kind_of(network) != "encoder":
+        return "only an encoder tells a hidden token from both sides"
+    if predicts_words(network.config):
         return ""
-    return "only an encoder tells a hidden token from both sides"
+    return "this encoder has no output layer over its words, so it fills nothing in"

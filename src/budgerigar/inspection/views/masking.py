@@ -9,14 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from budgerigar.errors import UserError
 from budgerigar.inspection.looks import Direction, glances
 from budgerigar.inspection.masked_out import mask_each
 from budgerigar.inspection.names import parse_head
 from budgerigar.inspection.views.linking import why_no_copy
 from budgerigar.inspection.views.look import Look
 from budgerigar.inspection.views.payload import Stored
-from budgerigar.inspection.views.reading import predicts_words
 from budgerigar.inspection.views.sides import Names
 
 
@@ -30,8 +28,6 @@ def mask_out(look: Look, top: int = 5) -> dict[str, Any]:
     """
     from budgerigar.inspection.surprise import FULL_SCALE
 
-    if not predicts_words(look.config):
-        raise UserError("this encoder has no output layer over its words, so it fills nothing in")
     whole = Look(look.model, {k: v for k, v in look.question.items() if k != "mask"})
     ids = whole.trace.ids
     special = set(look.tokenizer.special_ids.values())

@@ -14,6 +14,7 @@ from budgerigar.generation.streaming import forbidden_ids
 from budgerigar.inspection.labels import visible
 from budgerigar.inspection.pair_traces import PairTrace
 from budgerigar.inspection.passes import array
+from budgerigar.inspection.places import predicts_words
 from budgerigar.inspection.surprise import FULL_SCALE
 from budgerigar.inspection.views.look import Look
 from budgerigar.inspection.views.payload import Stored
@@ -189,11 +190,6 @@ def _fill(look: Look, names: Names) -> list[dict[str, Any]]:
     if not look.masked or not predicts_words(look.config):
         return []
     return [{"position": at, **next_token(look, at, names)} for at in look.masked]
-
-
-def predicts_words(config: Any) -> bool:
-    """Whether the logits are over the vocabulary: not vectors, nor classes."""
-    return getattr(config, "token_head", True) and not getattr(config, "n_classes", 0)
 
 
 def _classes(look: Look) -> Mapping[str, Any] | None:
