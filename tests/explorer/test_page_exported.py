@@ -88,7 +88,7 @@ def test_a_file_opens_from_the_disk_and_shows_the_librarys_numbers(
         tab.until("document.querySelector('.headname').textContent === 'L1.H3'")
         lacking = tab.page.get_by_role("button", name="Head roles")
         assert lacking.is_disabled()
-        assert lacking.get_attribute("title") == "needs `budgie explore`"
+        assert lacking.get_attribute("title") == "needs “budgie explore”"
         assert tab.page.get_by_role("button", name="Gates and memory").count() == 0
         for view in ("sentence", "links", "grid", "steps", "positions", "block", "lens", "reach"):
             tab.page.locator(f"button[data-view={view}]").click()

@@ -27,7 +27,7 @@ const SETTINGS = {
   align: oneOf("best", "all", "head"),
   step: nothingOr(text), "steps.all": flag,
   "links.all": flag, "links.picks": oneOf("query", "key"), untrained: flag,
-  "block.without": flag,
+  "block.without": flag, "block.scale": oneOf("own", "one"),
   "dla.single": flag, "lens.row": nothingOr(whole),
   slide: nothingOr(whole), "slide.all": flag, shuffle: whole, blind: flag,
   dials: withParts({ position: within(-1e6, 1e6), distance: within(-1e6, 1e6) }),

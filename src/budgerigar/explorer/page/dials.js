@@ -52,7 +52,8 @@ class Dial {
 
 /** Nodes; keep({position, distance}) is called when a slider moved. */
 export function dials(turns, { position, distance, keep }) {
-  const made = drawnPairs(turns.frequencies.data.length).map((pair) => new Dial(pair, turns));
+  const count = turns.frequencies.data.length;
+  const made = drawnPairs(count).map((pair) => new Dial(pair, turns));
   const now = { position, distance };
   const turn = () => made.forEach((dial) => dial.turn(now.position, now.distance));
   const place = slider(t("dials.position"), { min: 0, max: FARTHEST, step: 1, value: position }, (value) => {
@@ -84,6 +85,7 @@ export function dials(turns, { position, distance, keep }) {
   };
   turn();
   const facts = [t("dials.base", { base: whole(turns.base) }), t("dials.width", { width: turns.width, d_head: turns.d_head })];
+  if (made.length < count) facts.unshift(t("dials.some", { drawn: made.length, count }));
   if (turns.scaling) facts.push(t("dials.scaling", { scaling: turns.scaling }));
   const twin = onDemand(t("dials.twin"), () => h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": t("dials.twin") }, table(t("dials.twin"),
     [t("dials.numbers"), t("dials.frequency"), t("dials.wavelength"), t("dials.angle", { position: now.position })],

@@ -7,11 +7,12 @@ import { h, number, percent, table, whole, word } from "./dom.js";
 import { HeatMap } from "./heatmap.js";
 import { Absent, ends, find, headFor, linksOf, sited, stepsOf } from "./lesson_scene.js";
 import { cacheBytes, cellCount, large, nextShare, strongest } from "./lesson_numbers.js";
-import { matrixOf, siteOf, siteParams, siteTitle, spelling } from "./sites.js";
+import { agreement, matrixOf, readFrom, siteOf, siteParams, siteTitle, spelling } from "./sites.js";
 import { labelNodes } from "./tokens.js";
 import { t } from "./i18n.js";
 
 const FEW = 16; // tokens of a list
+const SMALL = 0.001; // weights below are written with their power of ten, all of them
 const LENGTHS = [100, 1000, 10000, 100000, 1000000];
 
 /** A table that may be wider than the page. */
@@ -34,7 +35,7 @@ async function placed(scene, params) {
 }
 
 function caption(scene, head, words) {
-  return h("p", { class: "soft" }, `${scene.question.model} · ${siteTitle(siteOf(scene))} · ${head.name}: ${words}`);
+  return h("p", { class: "soft" }, `${scene.question.model} · ${siteTitle(siteOf(scene))} · ${head.name}${t("mark.colon")}${words}`);
 }
 
 async function row(scene, params) {
@@ -65,8 +66,10 @@ async function heat(scene, params) {
     map.show(matrixOf(inner, payload), mapOptions(inner));
     if (at.query !== null) map.setCursor(at.query, at.key ?? 0);
   });
-  return [map.element, caption(inner, head, t("head.difference", { value: number(payload.difference, 1) }))];
+  return [map.element, caption(inner, head, agreement(payload, 1))];
 }
+
+const weightWords = (value) => (value !== 0 && value < SMALL ? value.toExponential(1).replace("-", "−") : number(value, 4));
 
 async function steps(scene, params) {
   const { inner, at, head, site } = await placed(scene, params);
@@ -79,13 +82,13 @@ async function steps(scene, params) {
   const masked = labels.length - keys.length;
   const columns = [t("word.token"), t("lesson.score"), answer.scale ? answer.scale.heading : null, answer.biased ? t("lesson.bias") : null, t("lesson.softmax")];
   const cells = (key) => [word(labels[key], { class: at.keys?.includes(key) ? "word k" : "word" }), number(answer.scores.data[key], 2),
-    answer.scale ? number(answer.scaled.data[key], 2) : null, answer.biased ? number(answer.biased.data[key], 2) : null, number(answer.weights.data[key], 4)];
+    answer.scale ? number(answer.scaled.data[key], 2) : null, answer.biased ? number(answer.biased.data[key], 2) : null, weightWords(answer.weights.data[key])];
   const kept = (list) => list.filter((each) => each !== null);
   const rest = keys.length - shown.length;
   const others = 1 - shown.reduce((sum, key) => sum + answer.weights.data[key], 0);
   return [wideTable(t("lesson.steps", { query: answer.label, head: head.name }), kept(columns), shown.map((key) => kept(cells(key)))),
     h("p", { class: "soft" }, [together(answer, at.keys, params.key), rest ? t("lesson.rest", { count: rest, share: percent(Math.max(0, others)) }) : "", masked ? t("lesson.masked", { count: masked }) : "",
-      t("head.difference", { value: number(answer.difference, 1) })].filter(Boolean).join(" · "))];
+      agreement(answer, 1)].filter(Boolean).join(" · "))];
 }
 
 /** What a key of several tokens gets in all. */
@@ -101,7 +104,8 @@ async function links(scene, params) {
   const answer = await linksOf(inner, at);
   const shown = answer.links.slice(0, params.top ?? 6);
   const figure = (value) => (value === null ? "–" : number(value, 3));
-  const name = (side, place, all) => `“${all && all.length > 1 ? wordOf(params.key) : spelling(inner, side).labels[place]}” (${all && all.length > 1 ? t("links.positions", { from: all[0], to: all.at(-1) }) : t("links.position", { position: place })})`;
+  const name = (side, place, all) => t("links.named", { word: all && all.length > 1 ? wordOf(params.key) : spelling(inner, side).labels[place],
+    where: all && all.length > 1 ? t("links.positions", { from: all[0], to: all.at(-1) }) : t("links.position", { position: place }) });
   return wideTable(t("links.caption", { query: name(queries, at.query), key: name(keys, at.key, at.keys) }), [t("word.head"), t("links.weight"), t("links.distance"), t("links.untrained"), t("links.uniform")],
     shown.map((link) => [link.name, figure(link.weight), figure(link.distance), figure(link.untrained), figure(link.uniform)]));
 }
@@ -114,7 +118,7 @@ async function heads(scene, params) {
   const label = (side, at) => word(spelling(inner, side).labels[at]);
   const rows = layers.flatMap(({ layers: [{ layer, link, entropy }] }) => Array.from(link.weight.data, (weight, head) =>
     [`L${layer}.H${head}`, weight ? h("span", {}, label(site.queries, link.query.data[head]), " → ", label(site.keys, link.key.data[head])) : "–", number(weight, 2), number(entropy.data[head], 2)]));
-  return wideTable(t("lesson.heads"), [t("word.head"), t("grid.by.link"), t("word.weight"), t("lesson.entropy")], rows, { numbersFrom: 2 });
+  return wideTable(t("lesson.heads"), [t("word.head"), t("grid.by.link"), t("links.weight"), t("lesson.entropy")], rows, { numbersFrom: 2 });
 }
 
 async function next(scene, params) {
@@ -126,7 +130,7 @@ async function next(scene, params) {
   const share = items.reduce((sum, item) => sum + item.share, 0);
   const found = params.word === undefined ? null : await nextShare(scene, params.word);
   return [bars(items, { count: scene.about.vocab_size - count, share: Math.max(0, 1 - share) }, { name: t("next.title") }),
-    found && (found.rank === null || found.rank > count) ? h("p", {}, word(params.word), `: ${percent(found.share)}, `, found.rank === null ? t("lesson.spelled", { tokens: found.tokens }) : t("lesson.rank", { rank: found.rank })) : null];
+    found && (found.rank === null || found.rank > count) ? h("p", {}, word(params.word), `${t("mark.colon")}${percent(found.share)}${t("list.comma")}`, found.rank === null ? t("lesson.spelled", { tokens: found.tokens }) : t("lesson.rank", { rank: found.rank })) : null];
 }
 
 async function stream(scene, params) {
@@ -163,7 +167,8 @@ async function translation(scene) {
     const best = answer.best[at];
     return [word(target, { class: "word q" }), best === null ? "–" : word(answer.source_words[best], { class: "word k" }), best === null ? "–" : number(answer.weights.data[at * wide + best], 2)];
   });
-  return wideTable(t("lesson.translation", { source: scene.reading.source ?? "" }), [t("side.predicted"), t("side.source"), t("word.weight")], rows, { numbersFrom: 2 });
+  return [wideTable(t("lesson.translation", { source: scene.reading.source ?? "" }), [t("side.predicted"), t("side.source"), t("links.weight")], rows, { numbersFrom: 2 }),
+    h("p", { class: "soft" }, t("lesson.translation.read", { model: scene.question.model, head: readFrom(answer.head) }))];
 }
 
 function lengths(scene) {

@@ -10,6 +10,7 @@ import { preferredLanguage, t, useLanguage } from "./i18n.js";
 import { hostTheme, onHostTheme } from "./host.js";
 import { listenForKeys } from "./keys.js";
 import { recordedSource } from "./recorded.js";
+import { shorterOffer } from "./shorter.js";
 import { siteOf } from "./sites.js";
 import { canonical, liveSource } from "./source.js";
 import { START, createStore, fromHash } from "./state.js";
@@ -230,7 +231,7 @@ class Page {
     const { app } = this;
     const view = this.view();
     if (!app.reading && !(view.unasked && this.failed)) {
-      if (this.failed) this.main.replaceChildren(failure(this.failed));
+      if (this.failed) this.main.replaceChildren(failure(this.failed), shorterOffer(app, this.failed));
       this.update = this.drawn = null;
       this.shown = view.id;
       this.menu.refresh(view.id);

@@ -1,6 +1,6 @@
 // Which attention is looked at (encoder or decoder, self or cross), and what its rows and columns are called.
 
-import { choice } from "./dom.js";
+import { choice, number } from "./dom.js";
 import { t } from "./i18n.js";
 
 /** The kind of attention chosen; without a choice a translator's cross-attention, else the first. Null: none. */
@@ -21,6 +21,18 @@ const TITLES = { "encoder self": "site.encoder.self", "decoder self": "site.deco
 
 export function siteTitle(site) {
   return t(TITLES[`${site.of} ${site.kind}`] ?? site.title);
+}
+
+/** Whether what was recomputed of a head is what the model computed; of one that is off there is nothing to agree with. */
+export function agreement({ off, difference }, digits = 2) {
+  return t(off ? "head.off" : "head.difference", { value: number(difference, digits) });
+}
+
+/** The payload's name of what an alignment was read from ("L3.H1", "L3, mean of 8 heads") in the page's language. */
+export function readFrom(name) {
+  const [, layer, count] = /^(?:L(\d+)|of all layers), mean of (\d+) heads$/.exec(name) ?? [];
+  if (!count) return name;
+  return layer ? t("translation.mean.layer", { layer, count }) : t("translation.mean.all", { count });
 }
 
 /** The labels and groups of one side: "read", "predicted" or "source". */

@@ -3,7 +3,7 @@
 
 import { bars } from "./bars.js";
 import { layerBar } from "./controls.js";
-import { h, number, panel, show, table, tick, whole, word } from "./dom.js";
+import { choice, h, number, panel, show, table, tick, whole, word } from "./dom.js";
 import { FormulaBox, inside } from "./formula.js";
 import { chosen, siteOf, spelling } from "./sites.js";
 import { Vector, rowIn, topOf } from "./vector.js";
@@ -70,11 +70,12 @@ class Block {
     this.box.clear();
     const top = topOf(answer.vectors.data, answer.added_vectors.data);
     const most = Math.max(...stages.map(({ length }) => length), ...added.map(({ length }) => length));
+    const one = this.app.setting("block.scale", "own") === "one";
     const strips = { stages: [], added: [] };
     const strip = (kind, at, name, values) => {
-      const made = new Vector({ name, values, top, role: kind === "added" ? "adds" : "", onPoint: (i, aloud) => (i === null ? null : this.box.show(this.formula(answer, strips, kind, at, i), aloud)) });
+      const made = new Vector({ name, values, top: one ? top : null, role: kind === "added" ? "adds" : "", onPoint: (i, aloud) => (i === null ? null : this.box.show(this.formula(answer, strips, kind, at, i), aloud)) });
       strips[kind][at] = made;
-      return made.element;
+      return h("div", { class: "flow-strip" }, made.element, one ? null : h("span", { class: "soft" }, t("block.darkest", { value: number(topOf(values), 2) })));
     };
     const lines = [];
     stages.forEach((stage, at) => {
@@ -85,7 +86,16 @@ class Block {
     });
     const where = h("p", { class: "asked" }, word(answer.label, { class: "word q" }), " ", t("block.asked", { position: answer.position, layer: answer.layer }));
     return [where, h("p", { class: "soft" }, t(`block.place.${answer.place}`), answer.parallel ? ` ${t("block.parallel")}` : "", answer.residual ? "" : ` ${t("block.none")}`),
-      h("ol", { class: "flow" }, ...lines), this.twin(answer)];
+      this.scaleNodes(top, one), h("ol", { class: "flow" }, ...lines), this.twin(answer)];
+  }
+
+  /** Colours of each strip by itself: one long vector among short ones would leave these blank. Or all alike. */
+  scaleNodes(top, one) {
+    const scale = choice(t("controls.scale"), [["own", t("block.scale.own")], ["one", t("block.scale.one")]], one ? "one" : "own", (value) => {
+      this.app.set("block.scale", value);
+      this.load();
+    });
+    return h("div", { class: "controls" }, scale, one ? h("span", { class: "soft" }, t("block.darkest", { value: number(top, 2) })) : null);
   }
 
   stageLine(answer, stage, strip, most) {

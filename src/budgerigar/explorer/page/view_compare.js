@@ -50,12 +50,12 @@ function exampleButton(app) {
   return button(t("compare.example", { first: told, second: other }), () => app.state.set({ question: { model, text: first }, settings: { ...app.state.get().settings, other: { model, text: second } } }), { title: `${first}\n${second}` });
 }
 
-/** From the first to the last word of a text that another one lacks. */
+/** The words of a text that another one lacks; the text where there are none. */
 function differing(text, beside) {
   const words = text.split(" ");
   const others = new Set(beside.split(" "));
   const apart = [...words.keys()].filter((at) => !others.has(words[at]));
-  return words.slice(apart[0], apart.at(-1) + 1).join(" ") || text;
+  return apart.map((at) => words[at].replace(/[.。]$/u, "")).join(" ") || text;
 }
 
 function form(app) {

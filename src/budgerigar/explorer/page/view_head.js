@@ -6,7 +6,7 @@ import { headBar, mapControls, mapOptions } from "./controls.js";
 import { failure, h, headName, number, onDemand, panel, show, slider, table, word } from "./dom.js";
 import { HeatMap } from "./heatmap.js";
 import { pinBar, pinnedRows } from "./pinned.js";
-import { chosen, matrixOf, reasons, siteOf, siteParams, siteTitle, spelling } from "./sites.js";
+import { agreement, chosen, matrixOf, reasons, siteOf, siteParams, siteTitle, spelling } from "./sites.js";
 import { t } from "./i18n.js";
 
 const IN_ROW = 10;
@@ -33,11 +33,10 @@ function rowNodes(app, answer) {
 }
 
 function facts(app, answer) {
-  const parts = [t("head.difference", { value: number(answer.difference, 2) })];
+  const parts = [agreement(answer)];
   if (answer.mean_entropy !== null) parts.unshift(t("head.entropy", { value: number(answer.mean_entropy, 3) }));
   if (answer.kv_head !== answer.head) parts.push(t("head.shared", { head: answer.kv_head }));
   if (answer.sink !== null) parts.push(t("head.sink", { value: number(answer.sink, 2) }));
-  if (answer.off) parts.push(t("head.off"));
   return h("p", { class: "facts" }, ...parts.map((words) => h("span", {}, words)));
 }
 

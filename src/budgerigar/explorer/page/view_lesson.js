@@ -129,10 +129,13 @@ function turning(app, { pages, at }) {
   return h("nav", { class: "turning", "aria-label": t("lesson.pages") }, at > 1 ? to(at - 1, "lesson.before", "p") : h("span"), at < pages.length ? to(at + 1, "lesson.next", "n") : h("span"));
 }
 
+/** A tour's own name is that of its first page; its file's name says little. */
+const titleOf = (tour) => pagesOf(tour, currentLanguage())[0]?.title;
+
 function tourChoice(app, tours, tour) {
   if (tours.length < 2) return null;
   const select = h("select", { "aria-label": t("lesson.tour"), onchange: () => app.state.set({ settings: { ...app.state.get().settings, tour: select.value, page: 1 } }) },
-    ...tours.map(({ id }) => h("option", { value: id }, id === "lesson" ? t("view.lesson") : id)));
+    ...tours.map(({ id }) => h("option", { value: id }, id === "lesson" ? t("view.lesson") : titleOf(tours.find((each) => each.id === id)) ?? id)));
   select.value = tour.id;
   return select;
 }

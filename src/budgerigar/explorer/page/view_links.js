@@ -28,11 +28,17 @@ function line(app, link) {
     h("td", { class: "number" }, number(link.uniform, 3)), h("td", { class: "number" }, String(link.rank)));
 }
 
+/** A word and where it stands. */
+function named(app, side, places) {
+  const where = places.length > 1 ? t("links.positions", { from: places[0], to: places.at(-1) }) : t("links.position", { position: places[0] });
+  return t("links.named", { word: places.map((at) => spelling(app, side).labels[at]).join(""), where });
+}
+
 function ranking(app, answer, all) {
   const shown = all ? answer.links : answer.links.slice(0, FEW);
   const heading = (words, mark) => h("th", { scope: "col", class: "number" }, mark ? h("span", { class: `key-mark ${mark}`, "aria-hidden": "true" }) : null, words);
   const body = h("table", { class: "ranking" },
-    h("caption", {}, t("links.caption", { query: answer.query, key: answer.key })),
+    h("caption", {}, t("links.caption", { query: named(app, answer.queries, answer.query_positions), key: named(app, answer.keys, answer.key_positions) })),
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, t("word.head")), h("td", {}), heading(t("links.weight"), "weight"), heading(t("links.distance"), "distance"),
       heading(t("links.untrained"), "untrained"), heading(t("links.uniform"), "uniform"), heading(t("word.rank")))),
     h("tbody", {}, ...shown.map((link) => line(app, link))));
@@ -41,7 +47,7 @@ function ranking(app, answer, all) {
 
 /** A decoder's token does not see what comes later: the other way round it does. */
 function laterNodes(app, query, key) {
-  const name = (at) => `“${spelling(app, siteOf(app).queries).labels[at]}” (${t("links.position", { position: at })})`;
+  const name = (at) => named(app, siteOf(app).queries, [at]);
   return [h("p", { class: "note" }, t("links.later", { query: name(query), key: name(key) })),
     button(t("links.turn"), () => app.select({ query: key, key: query }))];
 }
@@ -94,7 +100,7 @@ export const linksView = {
       const site = siteOf(app);
       const { query, key } = chosen(app);
       const name = (role, side, at) => (at === null ? h("em", { class: role }, t(role === "q" ? "links.choose.query" : "links.choose.key")) : word(`${spelling(app, side).labels[at]}`, { class: `word ${role}` }));
-      asked.replaceChildren(t("links.how"), " ", name("q", site.queries, query), " ", t("links.looks"), " ", name("k", site.keys, key), " ?");
+      asked.replaceChildren(t("links.how"), " ", name("q", site.queries, query), " ", t("links.looks"), " ", name("k", site.keys, key), t("mark.question"));
       if (query === null || key === null) return place.replaceChildren(h("p", { class: "note" }, t("links.choose")));
       if (site.kind === "self" && site.causal && key > query) return place.replaceChildren(...laterNodes(app, query, key));
       const params = { query, key, ...siteParams(app), untrained: app.setting("untrained", true) };

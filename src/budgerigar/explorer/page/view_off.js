@@ -7,6 +7,7 @@ import { siteOf } from "./sites.js";
 import { t } from "./i18n.js";
 
 const TOP = 8;
+const LEAST_POINTS = 0.01;
 
 let returning = null; // the switch that was pressed: it has the focus again when the answer is drawn
 
@@ -75,11 +76,18 @@ function board(app, site, effects) {
 
 // -- what becomes of it -------------------------------------------------------------------------------
 
+/** A difference of two probabilities in percentage points. */
+function points(difference) {
+  const size = 100 * Math.abs(difference);
+  if (size > 0 && size < LEAST_POINTS) return t("off.tiny", { value: LEAST_POINTS });
+  return `${difference < 0 ? "−" : "+"}${number(size, 2)}`;
+}
+
 function guesses(answer) {
   const top = Math.max(...answer.guesses.flatMap(({ before, after }) => [before, after]));
-  const rows = answer.guesses.map(({ label, before, after }) => [word(label), meter(before, top), meter(after, top, { kind: "after" }), `${after >= before ? "+" : "−"}${percent(Math.abs(after - before))}`]);
+  const rows = answer.guesses.map(({ label, before, after }) => [word(label), meter(before, top), meter(after, top, { kind: "after" }), points(after - before)]);
   return [h("h3", {}, t("off.next")), h("p", {}, t("off.moved", { share: percent(answer.moved) })),
-    scrolling(t("off.next"), table(t("off.next"), [t("word.token"), t("off.before"), t("off.after"), t("off.change")], rows, { hidden: true }), true)];
+    scrolling(t("off.next"), table(t("off.next"), [t("word.token"), t("off.before"), t("off.after"), t("off.points")], rows, { hidden: true }), true)];
 }
 
 /** What the mean (or the other text's output) is taken from. */
@@ -87,7 +95,7 @@ function takenFrom({ reference, how }) {
   if (!reference) return [];
   const positions = { text: "off.of.text", source: "off.of.source", translation: "off.of.translation" };
   const what = t(positions[reference.of], { count: whole(reference.positions) });
-  return [h("p", { class: "soft" }, t(how === "mean" ? "off.over" : "off.from"), " ", what, ": ", said(reference.texts), ".")];
+  return [h("p", { class: "soft" }, t(how === "mean" ? "off.over" : "off.from"), " ", what, t("mark.colon"), said(reference.texts), t("mark.stop"))];
 }
 
 function result(answer) {

@@ -90,7 +90,7 @@ class Positions {
     };
     const heading = (words, number = true) => h("th", { scope: "col", class: number ? "number" : null }, words);
     const label = spelling(this.app, site.queries).labels[answer.query];
-    const verdict = h("p", { class: answer.same ? "outcome holds" : "outcome breaks" }, t(answer.same ? "slide.same" : "slide.moved", { by: whole(answer.by), largest: number(answer.largest, 3), relative: number(answer.relative, 2) }),
+    const verdict = h("p", { class: answer.same ? "outcome holds" : "outcome" }, t(answer.same ? "slide.same" : "slide.moved", { by: whole(answer.by), largest: number(answer.largest, 3), relative: number(answer.relative, 2) }),
       answer.logits === null ? "" : ` ${t("slide.logits", { logits: number(answer.logits, 2) })}`, answer.sinks ? ` ${t("slide.sinks", { sinks: answer.sinks })}` : "");
     const more = rows.length > shown.length || all ? tick(t("steps.every", { count: whole(rows.length) }), all, (on) => {
       this.app.set("slide.all", on);
@@ -143,7 +143,7 @@ class Positions {
     const rows = Array.from(answer.order.data, (from, place) => h("tr", {}, h("th", { scope: "row" }, String(place)), h("td", {}, word(answer.labels[place])), h("td", { class: "number" }, String(from)),
       h("td", { class: "wide" }, h("span", { class: "track", "aria-hidden": "true" }, h("span", { class: "fill", "--share": answer.same ? 0 : answer.apart.data[place] / most }))), h("td", { class: "number strong" }, number(answer.apart.data[place], 3))));
     return [h("div", { class: "controls" }, again, blind, again.disabled ? h("span", { class: "note" }, t("needs.live")) : null), h("p", { class: "reordered" }, ...answer.labels.map((label) => word(label))),
-      h("p", { class: answer.same ? "outcome holds" : "outcome breaks" }, t(why, { largest: number(answer.largest, 2) })),
+      h("p", { class: answer.same ? "outcome holds" : "outcome" }, t(why, { largest: number(answer.largest, 2) })),
       h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": t("shuffle.title") }, h("table", { class: "shuffle ranking" }, h("caption", {}, t(answer.of === "encoder" ? "shuffle.caption.encoder" : "shuffle.caption")),
         h("thead", {}, h("tr", {}, ...[["shuffle.place", false], ["word.token", false], ["shuffle.from", true]].map(([words, right]) => h("th", { scope: "col", class: right ? "number" : null }, t(words))), h("td", {}), h("th", { scope: "col", class: "number" }, t("shuffle.apart")))), h("tbody", {}, ...rows)))];
   }

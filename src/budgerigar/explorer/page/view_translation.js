@@ -5,7 +5,7 @@ import { headBar, mapControls, mapOptions } from "./controls.js";
 import { button, choice, failure, h, headName, number, onDemand, panel, show, table, word } from "./dom.js";
 import { HeatMap } from "./heatmap.js";
 import { meter, scrolling } from "./meters.js";
-import { axes, chosen, matrixOf, reasons, siteOf, siteParams, siteTitle, spelling } from "./sites.js";
+import { agreement, axes, chosen, matrixOf, readFrom, reasons, siteOf, siteParams, siteTitle, spelling } from "./sites.js";
 import { t } from "./i18n.js";
 import { weave } from "./weave.js";
 
@@ -23,13 +23,6 @@ function fixed(app, more) {
 
 function plain(question) {
   return Object.fromEntries(Object.entries(question).filter(([name]) => !["blank", "prefix"].includes(name)));
-}
-
-/** The payload's name of what was read ("L3.H1", "L3, mean of 8 heads") in the page's language. */
-function readFrom(name) {
-  const [, layer, count] = /^(?:L(\d+)|of all layers), mean of (\d+) heads$/.exec(name) ?? [];
-  if (!count) return name;
-  return layer ? t("translation.mean.layer", { layer, count }) : t("translation.mean.all", { count });
 }
 
 class Translation {
@@ -90,7 +83,7 @@ class Translation {
       const answer = await app.ask("head", { layer, head, ...siteParams(app), mask: true });
       if (this.shown !== wanted) return;
       this.matrix = matrixOf(app, answer);
-      this.facts.replaceChildren(h("p", { class: "facts" }, h("span", {}, t("head.difference", { value: number(answer.difference, 2) }))));
+      this.facts.replaceChildren(h("p", { class: "facts" }, h("span", {}, agreement(answer))));
     }
     this.map.name = this.cross() ? readFrom(this.alignment.head) : headName(layer, head);
     this.map.show(this.matrix, mapOptions(app));
@@ -129,7 +122,7 @@ class Translation {
   wordTwin() {
     const { alignment } = this;
     const columns = alignment.weights.shape[1];
-    return onDemand(t("translation.words"), () => scrolling(t("translation.words"), table(t("translation.words"), [t("side.predicted"), t("side.source"), t("word.weight")],
+    return onDemand(t("translation.words"), () => scrolling(t("translation.words"), table(t("translation.words"), [t("side.predicted"), t("side.source"), t("links.weight")],
       alignment.target_words.map((label, at) => {
         const best = alignment.best[at];
         return [word(label), best === null ? t("translation.none") : word(alignment.source_words[best]), number(alignment.weights.data[at * columns + (best ?? columns - 1)], 3)];

@@ -6,6 +6,17 @@ import { softmax } from "./sampling.js";
 export const IT_WORDS = ["Xuanyuan", "has", "budgerigar", "green", "it"];
 export const IT_SCORES = [1.2, -0.66, 6.8, 0.8, 0.25]; // query of "it" times each key
 export const IT_WIDTH = 8; // d_head
+export const IT_FEATURES = ["animal", "thing", "person", "action", "colour", "one", "named", "anything"];
+export const IT_QUERY = [3, 2, 0.5, -1, 0.5, 1, 1, 0.25];
+const IT_KEYS = [[0, 0, 1, 0, 0, 0.45, 0, 1], [0, 0, 0, 1, 0, 0, 0.09, 1], [1, 1, 0, 0, 0, 1, 0.55, 1], [0, 0, 0, 0, 0.6, 0, 0.25, 1], [0, 0, 0, 0, 0, 0, 0, 1]];
+
+/** The keys that make these raw scores: what was dragged is more or less of "anything", the last number. */
+export function itKeys(scores = IT_SCORES) {
+  return IT_KEYS.map((key, at) => {
+    const own = key.reduce((sum, value, i) => sum + value * IT_QUERY[i], 0);
+    return [...key.slice(0, -1), key.at(-1) + (scores[at] - own) / IT_QUERY.at(-1)];
+  });
+}
 
 /** Raw scores -> {scaled, weights}. divided: by the root of d_head. */
 export function itSteps(scores = IT_SCORES, divided = true) {

@@ -2,8 +2,8 @@
 
 import { announce } from "./a11y.js";
 import { bars } from "./bars.js";
-import { button, choice, h, number, table, tick, word } from "./dom.js";
-import { APPLE, APPLE_FEATURES, APPLE_SENTENCES, IT_SCORES, IT_WIDTH, IT_WORDS, appleSteps, itSteps } from "./worked.js";
+import { button, choice, h, number, onDemand, table, tick, word } from "./dom.js";
+import { APPLE, APPLE_FEATURES, APPLE_SENTENCES, IT_FEATURES, IT_QUERY, IT_SCORES, IT_WIDTH, IT_WORDS, appleSteps, itKeys, itSteps } from "./worked.js";
 import { t } from "./i18n.js";
 
 const LEAST_APART = 1e-6; // below it fruit and tech say the same
@@ -13,27 +13,50 @@ function dial(words, { min, max, step, value }, oninput) {
   const named = typeof words === "string" ? words : words.textContent;
   const range = h("input", { type: "range", min, max, step, "aria-label": named });
   const field = h("input", { type: "number", min, max, step, "aria-label": t("worked.exactly", { name: named }) });
-  const element = h("div", { class: "worked-dial" }, h("span", { class: "dial-name" }, words), range, field);
+  const told = h("span", { class: "note", role: "status", hidden: true }, t("worked.range", { min: number(min, 0), max: number(max, 0) }));
+  const element = h("div", { class: "worked-dial" }, h("span", { class: "dial-name" }, words), range, field, told);
   element.put = (given) => {
     range.value = given;
     field.value = given;
+    told.hidden = true;
   };
   range.addEventListener("input", () => {
     field.value = range.value;
+    told.hidden = true;
     oninput(Number(range.value));
   });
   field.addEventListener("input", () => {
-    if (field.value.trim() === "" || !field.validity.valid && !field.validity.stepMismatch) return;
+    const outside = field.value.trim() === "" || !field.validity.valid && !field.validity.stepMismatch;
+    told.hidden = !outside;
+    if (outside) return;
     range.value = field.value;
     oninput(Number(field.value));
+  });
+  field.addEventListener("change", () => { // what cannot be is not left standing there: the nearest that can
+    if (told.hidden) return;
+    const typed = Number(field.value);
+    const nearest = field.value.trim() === "" ? Number(range.value) : Math.min(max, Math.max(min, typed));
+    range.value = nearest;
+    field.value = nearest;
+    oninput(nearest);
   });
   element.put(value);
   return element;
 }
 
+/** The query's and the keys' 8 numbers with their products. */
+function itVectors(scores) {
+  const figure = (value) => number(value, 2).replace(/\.?0+$/, "") || "0";
+  const keys = itKeys(scores);
+  const rows = [[t("worked.it.query"), ...IT_QUERY.map(figure), ""], ...IT_WORDS.map((name, at) => [t("worked.it.key", { word: t(`worked.it.${name}`) }), ...keys[at].map(figure), figure(scores[at])])];
+  return h("div", { class: "scroll open", tabindex: 0, role: "region", "aria-label": t("worked.it.vectors") },
+    table(t("worked.it.vectors.caption"), ["", ...IT_FEATURES.map((name) => t(`worked.feature.${name}`)), "q · k"], rows));
+}
+
 function itDials() {
   const now = { scores: [...IT_SCORES], divided: true };
   const place = h("div", { class: "worked-result" });
+  const vectors = onDemand(t("worked.it.vectors"), () => itVectors(now.scores));
   const draw = (told = true) => {
     const { scaled, weights } = itSteps(now.scores, now.divided);
     const rows = IT_WORDS.map((name, at) => [word(t(`worked.it.${name}`)), number(now.scores[at], 2), number(scaled[at], 3), number(Math.exp(scaled[at]), 2), number(weights[at], 3)]);
@@ -41,6 +64,7 @@ function itDials() {
       h("div", { class: "scroll open", tabindex: 0, role: "region", "aria-label": t("worked.it.table") },
         table(t("worked.it.table"), [t("word.token"), "q · k", now.divided ? `÷ √${IT_WIDTH}` : t("worked.undivided"), "exp", "softmax"], rows)),
       bars(IT_WORDS.map((name, at) => ({ label: t(`worked.it.${name}`), share: weights[at] })), null, { name: t("worked.it.weights") }));
+    vectors.refresh();
     if (told) announce(IT_WORDS.map((name, at) => `${t(`worked.it.${name}`)} ${number(weights[at], 2)}`).join(", "));
   };
   const dials = IT_WORDS.map((name, at) => dial(word(t(`worked.it.${name}`)), { min: -20, max: 20, step: 0.01, value: now.scores[at] }, (value) => {
@@ -58,7 +82,7 @@ function itDials() {
     draw();
   });
   draw(false);
-  return [h("p", { class: "soft" }, t("worked.it.lead")), h("div", { class: "worked-dials" }, ...dials), h("div", { class: "controls" }, divide, reset), place];
+  return [h("p", { class: "soft" }, t("worked.it.lead")), h("div", { class: "worked-dials" }, ...dials), h("div", { class: "controls" }, divide, reset), place, vectors];
 }
 
 const SETTINGS = [["threshold", "worked.threshold", 0, 2], ["toFruit", "worked.fruit", -2, 2], ["toTech", "worked.tech", -2, 2]];
