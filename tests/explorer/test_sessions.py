@@ -60,16 +60,16 @@ def test_a_look_holds_its_trace_and_not_the_model(model: Model) -> None:
     text = "the dog sat on the mat ."
     question = {"model": "m", "text": text}
     row = {"layer": 0, "head": 0, "query": 1}
-    sessions.submit(question, "row", row).result(20)
+    sessions.job(question, "row", row).answer.result(20)
     trace = model.trace(text)
     least = sum(value.nbytes for value in trace.values().values())
     most = least + 20 * len(trace) ** 2 * 4 * 8 + trace.logits.nbytes * 2
     assert least <= sessions.looks.nbytes <= most
     before = sessions.looks.nbytes
-    sessions.submit({**question, "target": None}, "row", {**row, "layer": 1}).result(20)
+    sessions.job({**question, "target": None}, "row", {**row, "layer": 1}).answer.result(20)
     assert len(sessions.looks) == 1  # the same question
     assert sessions.looks.nbytes > before  # and another layer's steps
-    sessions.submit({**question, "off": ["L0.H0"]}, "row", row).result(20)
+    sessions.job({**question, "off": ["L0.H0"]}, "row", row).answer.result(20)
     assert len(sessions.looks) == 2
     sessions.close()
 
@@ -77,7 +77,7 @@ def test_a_look_holds_its_trace_and_not_the_model(model: Model) -> None:
 def test_looks_stay_within_their_bytes(model: Model) -> None:
     def asked(sessions: Sessions, length: int) -> int:
         question = {"model": "m", "text": "t" * length}
-        sessions.submit(question, "row", {"layer": 0, "head": 0, "query": 0}).result(20)
+        sessions.job(question, "row", {"layer": 0, "head": 0, "query": 0}).answer.result(20)
         return sessions.looks.nbytes
 
     largest = asked(Sessions({"m": model}), 60)
@@ -92,10 +92,10 @@ def test_texts_that_were_never_read_count_too(model: Model) -> None:
     """`about` makes no pass over the text, but the question is kept."""
     sessions = Sessions({"m": model}, kept_bytes=2**20)
     for n in range(40):
-        sessions.submit({"model": "m", "text": str(n) + "文" * 60_000}, "about", {}).result(20)
+        sessions.job({"model": "m", "text": str(n) + "文" * 60_000}, "about", {}).answer.result(20)
     assert 1 <= len(sessions.looks) <= 6
     for n in range(100):
-        sessions.submit({"model": "m", "text": str(n)}, "about", {}).result(20)
+        sessions.job({"model": "m", "text": str(n)}, "about", {}).answer.result(20)
     assert 10 <= len(sessions.looks) <= 64
     sessions.close()
 
@@ -123,18 +123,18 @@ def test_one_at_a_time_and_in_order(model: Model, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(module, "MOST_WAITING", 10)
     sessions = Sessions({"m": model, "free": model})
     answers = [
-        sessions.submit({"model": "m", "text": "the cat", "reference": str(n)}, "slow", {})
+        sessions.job({"model": "m", "text": "the cat", "reference": str(n)}, "slow", {}).answer
         for n in range(10)
     ]
     with pytest.raises(BusyError, match="10 questions wait for m already"):
-        sessions.submit({"model": "m", "text": "the cat"}, "slow", {})
+        sessions.job({"model": "m", "text": "the cat"}, "slow", {})
     row = {"layer": 0, "head": 0, "query": 0}
-    sessions.submit({"model": "free", "text": "the cat"}, "row", row).result(10)  # others go on
+    sessions.job({"model": "free", "text": "the cat"}, "row", row).answer.result(10)  # others go on
     gate.set()
     for answer in answers:
         answer.result(10)
     assert order == list(range(10))
-    sessions.submit({"model": "m", "text": "the cat"}, "row", row).result(10)
+    sessions.job({"model": "m", "text": "the cat"}, "row", row).answer.result(10)
     sessions.close()
 
 
@@ -142,5 +142,5 @@ def test_who_cannot_be_asked(model: Model) -> None:
     sessions = Sessions({"m": model})
     for wrong in ({}, {"model": "n"}, {"model": 5}, {"model": ["m"]}):
         with pytest.raises(UserError, match=r"there is no model .* here; there are m"):
-            sessions.submit(wrong, "about", {})
+            sessions.job(wrong, "about", {})
     sessions.close()

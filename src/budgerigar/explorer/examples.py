@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 _NEARLY = 1.3
 """times as many tokens per letter as the best example: still as good, so the earlier one is taken"""
-_TEXTS = {
-    "Xuanyuan had a budgerigar when he was young . It had green feathers .": "en",
-    "The animal didn't cross the street because it was too tired.": "en",
-    "A dog runs across the grass .": "en",
-    "轩辕有一只虎皮鹦鹉。它有绿色的羽毛。": "zh",
-    "轩辕有一只虎皮鹦鹉": "zh",
-}
-_SOURCES = {
+_TEXTS = (
+    "Xuanyuan had a budgerigar when he was young . It had green feathers .",
+    "The animal didn't cross the street because it was too tired.",
+    "A dog runs across the grass .",
+    "轩辕有一只虎皮鹦鹉。它有绿色的羽毛。",
+    "轩辕有一只虎皮鹦鹉",
+)
+_SOURCES = {  # text -> its language
     "轩辕有一只虎皮鹦鹉": "zh",
     "Xuanyuan has a budgerigar .": "en",
     "A dog runs across the grass .": "en",
@@ -45,7 +45,7 @@ def example(model: Model) -> str:
     """A text that the model reads in few tokens; of a translator a source, in its language if known."""
     reader = model.source_tokenizer or model.tokenizer
     if "encoder-decoder" not in kind_of(model.network):
-        return _fitting(reader, list(_TEXTS))
+        return _fitting(reader, _TEXTS)
     language = (model.settings.get("text") or {}).get("source_language")
     known = [text for text, spoken in _SOURCES.items() if spoken == language]
     return _fitting(reader, known or list(_SOURCES))
@@ -53,10 +53,11 @@ def example(model: Model) -> str:
 
 def example_pair(model: Model) -> tuple[str, str]:
     """Two texts of which the model reads both in few tokens, and which differ in a word or a few."""
-    return _fitting(model.source_tokenizer or model.tokenizer, list(_PAIRS))
+    return _fitting(model.source_tokenizer or model.tokenizer, _PAIRS)
 
 
-def _fitting(reader: Any, candidates: list[T]) -> T:
+def _fitting(reader: Any, candidates: Sequence[T]) -> T:
+    """The first of those that take about as few tokens as any."""
     costs = [_cost(reader, each) for each in candidates]
     return next(
         each for each, cost in zip(candidates, costs, strict=True) if cost <= _NEARLY * min(costs)

@@ -134,7 +134,7 @@ class Turns:
         """Wait for one's turn."""
         with self._free:
             self._free.wait_for(lambda: not self.taken and self._line()[:1] == [place])
-            self._waiting[place in self._waiting[True]].popleft()
+            (self._waiting[True] or self._waiting[False]).popleft()
             self.taken = True
 
     def _line(self) -> list[object]:

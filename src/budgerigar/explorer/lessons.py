@@ -22,6 +22,7 @@ from budgerigar.progress import Report
 LESSON = "lesson"
 LANGUAGES = ("en", "zh")
 MOST_WAITING = 4
+"""experiments that may wait; more are refused"""
 
 
 @cache

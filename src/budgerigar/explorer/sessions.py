@@ -14,7 +14,6 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping
-from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from budgerigar.errors import UserError
@@ -124,17 +123,10 @@ class Sessions:
             for shown in self._shown.values()
         ]
 
-    def submit(
-        self, question: Mapping[str, Any], name: str, params: Mapping[str, Any]
-    ) -> Future[bytes]:
-        """The payload to come of the view `name` with `params`; see `job`."""
-        job = self.job(question, name, params)
-        job.join(lambda: None)  # who waits for a future never goes away
-        return job.answer
-
     def job(self, question: Mapping[str, Any], name: str, params: Mapping[str, Any]) -> Job:
-        """The same as a job, whose progress can be seen and which can be stopped. Who asks a long
-        thing that is on its way already gets the same job. "why" is an experiment and no view.
+        """The view `name` with `params` on its way: its progress can be seen, it can be stopped. Who
+        asks a long thing that is on its way already gets the same job. "why" is an experiment and no
+        view.
 
         Raises:
             UserError: there is no such model; whatever else is wrong comes out of the answer.

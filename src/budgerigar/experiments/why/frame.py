@@ -75,7 +75,6 @@ class Grid:
     rows: Sequence[str]
     columns: Sequence[str]
     values: Sequence[Sequence[float]]
-    row_axis: str = ""
     column_axis: str = ""
 
 
