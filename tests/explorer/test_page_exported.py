@@ -77,7 +77,7 @@ def test_a_file_opens_from_the_disk_and_shows_the_librarys_numbers(
         last = head.weights[-1]
         assert tab.text(".headname") == "L1.H2"
         assert shown_number(tab, ".readout strong") == pytest.approx(last.max(), abs=5.1e-4)
-        assert "within 0.000008" in tab.text(".map")
+        assert "by at most 0.000008" in tab.text(".map")
         assert "sums to" in tab.text(".beside")
         assert tab.page.locator("main b").count() == 0
         field = tab.page.get_by_label("Text", exact=True)
