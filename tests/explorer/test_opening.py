@@ -184,3 +184,11 @@ def test_damaged_checkpoints(little_run: Path, tmp_path: Path) -> None:
             weights.write_bytes(content)
             with pytest.raises(bg.UserError, match=words):
                 model.at_checkpoint(middle)
+
+
+def test_word_vectors_are_no_model_for_the_page(tmp_path: Path) -> None:
+    file = tmp_path / "text.txt"
+    file.write_text("the cat sat on the mat . the dog sat on the log . " * 40, encoding="utf-8")
+    run = bg.train(file, recipe="word-vectors", out=tmp_path / "words", steps=2, threads=1).folder
+    with pytest.raises(bg.UserError, match=re.escape(f"{run} is a table of word vectors")):
+        load_models([str(run)], device="cpu")

@@ -196,6 +196,11 @@ def test_a_checkpoint_that_cannot_be_read_is_left_out(
         assert found["skipped"] == [
             [name, f"{name} is damaged"] for name in names if name in damaged
         ]
+    kept = names.copy()
+    names[:] = [kept[0], kept[2], kept[4]]  # a training goes on: others were measured before
+    damaged.remove(kept[4])
+    assert view(asked, "born")["checkpoints"] == [kept[4]]
+    names[:] = kept
     damaged.clear()  # it was being written
     found = view(asked, "born")
     assert found["checkpoints"] == found["asked"] == names

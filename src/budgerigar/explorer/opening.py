@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from budgerigar import progress
+from budgerigar.errors import UserError
 
 if TYPE_CHECKING:
     from budgerigar.api import Model
@@ -75,6 +76,11 @@ def load_models(
     with progress.track("loading", total=len(runs), unit="models") as job:
         for run in runs:
             model = api.load(run, device=device, threads=threads)
+            if model.role == "vectors":
+                raise UserError(
+                    f"{run} is a table of word vectors and reads no text, so there is nothing to look "
+                    f"at on this page; `budgie look {run} WORD` shows its neighbours"
+                )
             models[_new_name(run, model, models)] = model
             job.advance()
     return models

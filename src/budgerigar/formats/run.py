@@ -288,7 +288,10 @@ def _unfinished(run: RunFolder, config: dict[str, Any]) -> str:
         return ""
     if isinstance(config_from_dict(config["model"]), NgramConfig):
         return " Counting was stopped before its end: remove the folder and train again."
-    return f" Training has not saved a model yet; go on with `budgie train --resume {run.path}`."
+    return (
+        " Training has not saved a model yet: where it is running, wait for its first evaluation; "
+        f"else go on with `budgie train --resume {run.path}`."
+    )
 
 
 def load_network(folder: Path, config: dict[str, Any], device: str = "cpu") -> Any:

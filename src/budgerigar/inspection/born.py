@@ -236,9 +236,9 @@ class Training:
                     job.advance()
                 else:
                     self.measure(name, read, job)
-                if self._known:
+                if any(each in self for each in names):
                     yield self.born(names)
-        if not left or not self._known:
+        if not left or not any(each in self for each in names):
             yield self.born(names)
 
     def _read(self, name: str, network: Callable[[str], Any]) -> Any:
