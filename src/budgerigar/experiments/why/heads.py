@@ -16,8 +16,7 @@ from torch import Tensor
 
 from budgerigar.experiments.why.frame import Bars, Grid, Measured, WhyResult
 from budgerigar.experiments.why.learning import ADAM, Inputs, Loss, learn
-from budgerigar.experiments.why.parts import attention_weights, without_feed_forward
-from budgerigar.layers.config import TransformerConfig
+from budgerigar.experiments.why.parts import attention_weights, for_words, without_feed_forward
 from budgerigar.models.transformer import Transformer
 from budgerigar.said import Said, said
 
@@ -166,18 +165,15 @@ def measure(seed: int, sizes: Sizes, n_heads: int, feed_forward: bool = False) -
 
 def _network(seed: int, sizes: Sizes, n_heads: int, feed_forward: bool) -> Transformer:
     width = sizes.d_model
-    config = TransformerConfig(
+    config = for_words(
+        2 * sizes.n_words,  # the answers: a word before, a word after
+        sizes.length,
+        width,
         assembly="encoder-only",
-        vocab_size=2 * sizes.n_words,  # the answers: a word before, a word after
-        context_length=sizes.length,
-        d_model=width,
         n_layers=1,
         n_heads=n_heads,
         d_ff=4 * width if feed_forward else 1,
         positions="learned",
-        tied_embeddings=False,
-        initialisation="normal",
-        init_std=width**-0.5,
     )
     network = Transformer(config, seed)
     return network if feed_forward else without_feed_forward(network)

@@ -21,11 +21,10 @@ from torch import Tensor
 from budgerigar.experiments.why import word_maps
 from budgerigar.experiments.why.frame import Lines, Measured, WhyResult
 from budgerigar.experiments.why.learning import ADAM, Inputs, learn
-from budgerigar.experiments.why.parts import attention_weights, without_feed_forward
+from budgerigar.experiments.why.parts import attention_weights, for_words, without_feed_forward
 from budgerigar.experiments.why.real_maps import WORDS
 from budgerigar.experiments.why.word_maps import Shots
 from budgerigar.inspection.induction import THRESHOLD, induction_scores
-from budgerigar.layers.config import TransformerConfig
 from budgerigar.models.transformer import Transformer
 from budgerigar.said import Said, said
 
@@ -323,18 +322,8 @@ def _sample(seed: int, sizes: Sizes) -> str:
 def measure(seed: int, sizes: Sizes, layers: int) -> Learnt:
     """Train a network of two heads: one in each of two layers, or both in one."""
     heads = 2 // layers
-    config = TransformerConfig(
-        vocab_size=sizes.n_words,
-        context_length=2 * sizes.turns,
-        d_model=sizes.d_model,
-        n_layers=layers,
-        n_heads=heads,
-        d_head=sizes.d_model,
-        d_ff=1,
-        tied_embeddings=False,
-        initialisation="normal",
-        init_std=sizes.d_model**-0.5,
-    )
+    own = {"n_layers": layers, "n_heads": heads, "d_head": sizes.d_model, "d_ff": 1}
+    config = for_words(sizes.n_words, 2 * sizes.turns, sizes.d_model, **own)
     network = without_feed_forward(Transformer(config, seed))
     generator = torch.Generator().manual_seed(seed)
 

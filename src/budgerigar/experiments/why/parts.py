@@ -1,12 +1,31 @@
-"""A network without some of its parts, and what its heads look at."""
+"""Small networks for made-up words, without some of their parts, and what their heads look at."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from budgerigar.layers.config import TransformerConfig
 from budgerigar.layers.taps import Taps
 from budgerigar.models.transformer import Transformer
+
+
+def for_words(n_words: int, length: int, d_model: int, **more: Any) -> TransformerConfig:
+    """The configuration of a network for texts of `length` made-up words; more: its other fields.
+
+    Its matrices are drawn so that what reads a vector of unit spread gives one, whatever the width.
+    """
+    settings: dict[str, Any] = {
+        "vocab_size": n_words,
+        "context_length": length,
+        "d_model": d_model,
+        "tied_embeddings": False,
+        "initialisation": "normal",
+        "init_std": d_model**-0.5,
+    }
+    return TransformerConfig(**{**settings, **more})
 
 
 def without_feed_forward(network: Transformer) -> Transformer:

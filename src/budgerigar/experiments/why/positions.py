@@ -16,8 +16,8 @@ from torch import Tensor
 
 from budgerigar.experiments.why.frame import Bars, Measured, WhyResult, number
 from budgerigar.experiments.why.learning import ADAM, Inputs, learn
+from budgerigar.experiments.why.parts import for_words
 from budgerigar.experiments.why.stories import Stories, gather, story_loss, train_on_stories
-from budgerigar.layers.config import TransformerConfig
 from budgerigar.models.transformer import Transformer
 from budgerigar.said import Said, said
 from budgerigar.text.story_words import PEOPLE, PETS
@@ -150,19 +150,8 @@ def _words() -> list[str]:
 
 
 def _encoder(kind: str, n_words: int, seed: int, sizes: Sizes) -> Transformer:
-    config = TransformerConfig(
-        assembly="encoder-only",
-        vocab_size=n_words,
-        context_length=8,
-        d_model=sizes.d_model,
-        n_layers=2,
-        n_heads=4,
-        positions=kind,  # type: ignore[arg-type]
-        tied_embeddings=False,
-        initialisation="normal",
-        init_std=sizes.d_model**-0.5,
-    )
-    return Transformer(config, seed)
+    dials = {"assembly": "encoder-only", "n_layers": 2, "n_heads": 4, "positions": kind}
+    return Transformer(for_words(n_words, 8, sizes.d_model, **dials), seed)
 
 
 @torch.inference_mode()

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from budgerigar.experiments.why.frame import Bars, Lines, Measured, WhyResult, number
 from budgerigar.experiments.why.learning import ADAM, Inputs, last_mean, learn
+from budgerigar.experiments.why.parts import for_words
 from budgerigar.layers.config import TransformerConfig
 from budgerigar.layers.visibility import View
 from budgerigar.models.transformer import Transformer
@@ -159,19 +160,17 @@ def _panels(ratios: Ratios, losses: dict[str, float], sizes: Sizes) -> tuple[Lin
 
 
 def _config(depth: int, residual: bool, sizes: Sizes) -> TransformerConfig:
-    return TransformerConfig(
-        vocab_size=sizes.n_words,
-        context_length=sizes.length,
-        d_model=sizes.d_model,
+    return for_words(
+        sizes.n_words,
+        sizes.length,
+        sizes.d_model,
         n_layers=depth,
         n_heads=4,
         residual=residual,
         positions="learned",
         activation="relu",
-        initialisation="normal",
         # the spread that torch.nn.Linear gives a matrix that reads d_model numbers
         init_std=(3 * sizes.d_model) ** -0.5,
-        tied_embeddings=False,
     )
 
 

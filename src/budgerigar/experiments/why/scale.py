@@ -15,8 +15,8 @@ from torch import Tensor
 
 from budgerigar.experiments.why.frame import Lines, Measured, WhyResult, number
 from budgerigar.experiments.why.learning import ADAM, Inputs, last_mean, learn
+from budgerigar.experiments.why.parts import for_words
 from budgerigar.layers.attention import attention_steps
-from budgerigar.layers.config import TransformerConfig
 from budgerigar.models.transformer import Transformer
 from budgerigar.said import Said, listed, said
 
@@ -176,18 +176,15 @@ def _gradient(weights: Tensor) -> float:
 
 def loss(width: int, scaled: bool, seed: int, sizes: Sizes) -> float:
     """Nats per word at the end of learning to fetch the word of another, fixed place."""
-    config = TransformerConfig(
+    config = for_words(  # queries and keys of unit spread, as in the paper's argument
+        sizes.n_words,
+        sizes.length,
+        sizes.d_model,
         assembly="encoder-only",
-        vocab_size=sizes.n_words,
-        context_length=sizes.length,
-        d_model=sizes.d_model,
         n_layers=1,
         n_heads=1,
         d_head=width,
         positions="learned",
-        tied_embeddings=False,
-        initialisation="normal",
-        init_std=sizes.d_model**-0.5,  # queries and keys of unit spread, as in the paper's argument
         attention_scale="sqrt" if scaled else "none",
     )
     generator = torch.Generator().manual_seed(seed)
