@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from budgerigar.errors import UserError
-from budgerigar.inspection.views.look import kind_of
 
 if TYPE_CHECKING:
     from budgerigar.api import Model
@@ -44,7 +43,7 @@ T = TypeVar("T", bound=Sequence[str] | str)
 def example(model: Model) -> str:
     """A text that the model reads in few tokens; of a translator a source, in its language if known."""
     reader = model.source_tokenizer or model.tokenizer
-    if "encoder-decoder" not in kind_of(model.network):
+    if not model.translates:
         return _fitting(reader, _TEXTS)
     language = (model.settings.get("text") or {}).get("source_language")
     known = [text for text, spoken in _SOURCES.items() if spoken == language]

@@ -15,6 +15,7 @@ from budgerigar.errors import UserError
 from budgerigar.explorer.files import page_folder
 from budgerigar.explorer.jobs import Desk, Job
 from budgerigar.explorer.tour import Blocks, parse_tour, read_tour
+from budgerigar.inspection.views.look import reads_pairs
 from budgerigar.inspection.views.params import View, text, whole
 from budgerigar.inspection.views.payload import pack
 from budgerigar.progress import Report
@@ -67,7 +68,7 @@ def sentences(told: Iterable[Mapping[str, Any]], kind: str) -> list[str]:
     for tour in told:
         for page in (page for pages in tour["languages"].values() for page in pages):
             if page["model"] == ["any"] or kind in page["model"]:
-                found |= dict.fromkeys(_spoken(page, "encoder-decoder" in kind))
+                found |= dict.fromkeys(_spoken(page, reads_pairs(kind)))
     return [text for text in found if text]
 
 

@@ -79,6 +79,11 @@ def kind_of(network: Any) -> str:
     )
 
 
+def reads_pairs(kind: str) -> bool:
+    """Whether a model of that kind reads a source and writes a target."""
+    return kind in ("encoder-decoder", "rnn-encoder-decoder")
+
+
 class Look:
     """A question resolved. The trace is made when a view first needs it, and kept.
 
@@ -121,7 +126,7 @@ class Look:
     @property
     def pair(self) -> bool:
         """Whether it reads a source and writes a target."""
-        return self.kind in ("encoder-decoder", "rnn-encoder-decoder")
+        return reads_pairs(self.kind)
 
     @property
     def end_ids(self) -> list[int]:
@@ -154,7 +159,7 @@ class Look:
             raise UserError(said('there is no text to look at: the question needs "text"'))
         text: Any = asked.get("ids", asked.get("text"))
         ids = self.model.encode(text) if isinstance(text, str) else text
-        _check_length(len(ids), said("text"))
+        _check_length(len(ids), said("text"), self.network)
         return _checked(self.model.trace(self._with_gaps(ids) if self.masked else text), self.name)
 
     def _pair_trace(self) -> Trace:
@@ -162,10 +167,11 @@ class Look:
         if "source" not in asked:
             raise UserError(said('there is no source to look at: the question needs "source"'))
         target = asked.get("target")
-        _check_length(len(self.source_tokenizer.encode(asked["source"])), said("source"))
+        n_source = len(self.source_tokenizer.encode(asked["source"]))
+        _check_length(n_source, said("source"), self.network)
         if target is not None:
             ids = self.tokenizer.encode(target) if isinstance(target, str) else target
-            _check_length(len(ids), said("target"))
+            _check_length(len(ids), said("target"), self.network)
         prefix = bool(asked.get("prefix")) and target is not None
         traced: Trace = self.model.trace(asked["source"], target, prefix=prefix)
         return traced
@@ -275,7 +281,7 @@ def _check_text(key: str, part: str) -> None:
 
 def _check_fit(kind: str, asked: Mapping[str, Any], model: Any) -> None:
     """`UserError` where a part of the question does not fit the kind of model."""
-    pair = kind in ("encoder-decoder", "rnn-encoder-decoder")
+    pair = reads_pairs(kind)
     wrong = ("text", "ids") if pair else ("source", "target", "prefix", "blank")
     for key in wrong:
         if asked.get(key) not in (None, False):
@@ -300,7 +306,7 @@ def _checked(trace: Trace, name: str) -> Trace:
     return trace
 
 
-def _check_length(n: int, what: str) -> None:
+def _check_length(n: int, what: str, network: Any) -> None:
     if n > MOST_TOKENS:
         raise UserError(
             said(
@@ -308,6 +314,6 @@ def _check_length(n: int, what: str) -> None:
                 "of it",
                 what=what,
                 n=n,
-                most=MOST_TOKENS,
+                most=most_tokens(network),
             )
         )
