@@ -263,3 +263,32 @@ def test_each_page_has_an_address_in_a_site() -> None:
     doors = _doors()
     assert len(doors) == 20
     assert "index.html#view=lesson&amp;language=zh&amp;v.page=3" in doors["lesson-3-zh.html"]
+
+
+def test_a_question_offers_answers_and_a_card_links_to_its_paper() -> None:
+    text = HEAD + ":: question *Why?*\n- ( ) a\n- (x) {tokens}\n  more\n\nbecause\n:: end\n"
+    (page,) = parse_tour(text + "See [the *paper*](https://a.org/b?c=1). [x](http://a.org)")
+    offered, why = page["blocks"][0]["blocks"]
+    assert offered["kind"] == "choices"
+    assert offered["right"] == [False, True]
+    assert offered["items"] == [["a"], [{"number": "tokens", "params": {}}, " more"]]
+    assert why == {"kind": "text", "parts": ["because"]}
+    parts = page["blocks"][1]["parts"]
+    assert parts == [
+        "See ",
+        {"link": "https://a.org/b?c=1", "words": "the *paper*"},
+        ". [x](http://a.org)",  # a link to nothing that is read safely stays text
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("- ( ) a\n- (x) b", "stand in a `:: question`"),
+        (":: question q\n- ( ) a\n- ( ) b\n:: end", "none of these answers is right"),
+        (":: question q\n- (x) a\n- b\n:: end", "all of a list or none"),
+    ],
+)
+def test_answers_that_cannot_be_offered(text: str, words: str) -> None:
+    with pytest.raises(UserError, match=re.escape(words)):
+        parse_tour(HEAD + text)

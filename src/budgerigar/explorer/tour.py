@@ -20,10 +20,14 @@ with a head between two lines `---`:
     - a list
 
     :: question Why does it look there?
-    Because of this.
+    - (x) Because of this.
+    - ( ) Because of that.
+
+    And this is why.
     :: end
 
-In the text `*word*` stands out, `` `code` `` is code, and {name …} is a number of the model. A line
+In the text `*word*` stands out, `` `code` `` is code, [words](https://…) is a link, and {name …} is a
+number of the model. A question may offer answers to choose from; (x) marks the right ones. A line
 that begins with `::` shows something; `tour_grammar.py` lists both. Everything else is text and is
 shown as text: there is no HTML in a tour. `model` says what kind the page needs (any by default).
 """
@@ -52,7 +56,10 @@ Blocks = list[dict[str, Any]]
 
 _DIRECTIVE = re.compile(r"::\s*([\w-]*)\s*(.*)")
 _PARAM = re.compile(r'\s*([\w-]+)=(?:"([^"]*)"|(\S+))')
-_INLINE = re.compile(r"\{(\{|[^{}\n]*\})|\*([^*\n]+)\*|`([^`\n]+)`")
+_INLINE = re.compile(
+    r"\{(\{|[^{}\n]*\})|\*([^*\n]+)\*|`([^`\n]+)`|\[([^\[\]\n]+)\]\((https://[^\s()]+)\)"
+)
+_OFFER = re.compile(r"- \(([ x])\) ")
 _HEAD = re.compile(r"([\w-]+)\s*:\s*(.*)")
 
 
@@ -86,8 +93,10 @@ def parse_tour(text: str, name: str = "tour") -> Blocks:
     "blocks": [BLOCK]}.
 
     BLOCK: {"kind": "text"|"heading", "parts": PARTS}, {"kind": "list", "items": [PARTS]},
+    {"kind": "choices", "items": [PARTS], "right": [bool]} (answers that a question offers),
     {"kind": directive, "rest": str, "params": {…}, "parts": PARTS of the rest, "blocks": [BLOCK]}
-    PARTS: a list of str, {"strong": str}, {"code": str}, {"number": name, "params": {…}}
+    PARTS: a list of str, {"strong": str}, {"code": str}, {"link": address, "words": str},
+    {"number": name, "params": {…}}
 
     Raises:
         UserError: a mistake, with `name` and its line.
@@ -173,6 +182,8 @@ class _Reader:
             elif line.startswith("#"):
                 found.append({"kind": "heading", "parts": self.parts(line.lstrip("#").strip())})
                 self.at += 1
+            elif _OFFER.match(line):
+                found.append(self._choices(closing))
             elif line.startswith("- "):
                 found.append({"kind": "list", "items": self._items()})
             else:
@@ -205,6 +216,23 @@ class _Reader:
                 self.at += 1
             found.append(self.parts(_joined(lines), begun))
         return found
+
+    def _choices(self, closing: str | None) -> dict[str, Any]:
+        """Answers to choose from: `- (x) a right one`, `- ( ) a wrong one`."""
+        if closing != "question":
+            self.fail("answers to choose from, `- ( ) …`, stand in a `:: question`")
+        begun, right = self.at, list[bool]()
+        at = self.at
+        while at < len(self.lines) and self.lines[at].strip().startswith("- "):
+            match = _OFFER.match(self.lines[at].strip()) or self.fail(
+                "an answer to choose from is `- ( ) …` or `- (x) …`, all of a list or none", at
+            )
+            right.append(match[1] == "x")
+            self.lines[at] = "- " + self.lines[at].strip()[match.end() :]
+            at += 1
+        if not any(right):
+            self.fail("none of these answers is right: mark one with `- (x) …`", begun)
+        return {"kind": "choices", "items": self._items(), "right": right}
 
     def _directive(self, line: str, closing: str | None) -> dict[str, Any] | None:
         match = _DIRECTIVE.fullmatch(line)
@@ -274,7 +302,7 @@ class _Reader:
             self.fail(str(error))
 
     def parts(self, text: str, line: int | None = None) -> list[Any]:
-        """A text's pieces: plain, strong, code and numbers."""
+        """A text's pieces: plain, strong, code, links and numbers."""
         found: list[Any] = []
         at = 0
         for match in _INLINE.finditer(text):
@@ -284,6 +312,8 @@ class _Reader:
                 found.append("{")
             elif match[1] is not None:
                 found.append(self._number(match[1][:-1].strip(), line))
+            elif match[5]:
+                found.append({"link": match[5], "words": match[4]})
             else:
                 found.append({"strong": match[2]} if match[2] else {"code": match[3]})
         found.append(text[at:])

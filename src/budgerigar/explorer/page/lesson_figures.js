@@ -80,7 +80,7 @@ async function steps(scene, params) {
   const most = at.keys ? strongest(answer, at.keys) : null;
   const shown = keys.filter((key, place) => place < (params.top ?? 5) || key === most).sort((a, b) => a - b);
   const masked = labels.length - keys.length;
-  const columns = [t("word.token"), t("lesson.score"), answer.scale ? answer.scale.heading : null, answer.biased ? t("lesson.bias") : null, t("lesson.softmax")];
+  const columns = [t("word.token"), t("lesson.score"), answer.scale ? `2. ${answer.scale.heading}` : null, answer.biased ? t("lesson.bias") : null, t("lesson.softmax")];
   const cells = (key) => [word(labels[key], { class: at.keys?.includes(key) ? "word k" : "word" }), number(answer.scores.data[key], 2),
     answer.scale ? number(answer.scaled.data[key], 2) : null, answer.biased ? number(answer.biased.data[key], 2) : null, weightWords(answer.weights.data[key])];
   const kept = (list) => list.filter((each) => each !== null);

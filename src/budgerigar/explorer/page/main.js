@@ -2,7 +2,7 @@
 
 import { announce, keepFocus } from "./a11y.js";
 import { cssParts } from "./colours.js";
-import { failure, h, waiting } from "./dom.js";
+import { button, failure, h, waiting } from "./dom.js";
 import { createPath } from "./path.js";
 import { aboutLine, menu, questionForm, sentenceBar, switches } from "./frame.js";
 import { helpDialog } from "./help.js";
@@ -14,6 +14,7 @@ import { shorterOffer } from "./shorter.js";
 import { siteOf } from "./sites.js";
 import { canonical, liveSource } from "./source.js";
 import { START, createStore, fromHash } from "./state.js";
+import { hasTours } from "./tours.js";
 import { VIEWS } from "./views.js";
 
 const EXAMPLES = { pair: "轩辕有一只虎皮鹦鹉", text: "Xuanyuan had a budgerigar when he was young . It had green feathers ." };
@@ -83,6 +84,7 @@ class Page {
     this.turn = 0;
     this.update = null;
     this.site = this.siteName();
+    this.fresh = !location.hash && hasTours(); // the address names nothing yet
     this.failed = null;
     this.wanted = app.state.get().question?.model; // the model that the address names
     this.path = createPath(app.state, (state) => canonical(complete(app, state.question)));
@@ -227,6 +229,12 @@ class Page {
     return Object.assign(Object.create(app), { about: app.about, reading: app.reading, question: read, state: { ...app.state, get } });
   }
 
+  /** For who comes for the first time. */
+  welcome() {
+    return h("section", { class: "panel welcome" }, h("h2", {}, t("welcome.title")), h("p", { class: "lead" }, t("welcome.lead")),
+      h("div", { class: "controls" }, button(t("welcome.go"), () => this.app.go("lesson"), { class: "primary" }), h("span", { class: "soft" }, t("welcome.stay"))));
+  }
+
   async drawView() {
     const { app } = this;
     const view = this.view();
@@ -239,7 +247,8 @@ class Page {
     }
     const root = h("div", { class: `view view-${view.id}` });
     const body = h("div", { class: "view-body" });
-    root.append(h("h1", {}, t(view.titleKey)), h("p", { class: "lead" }, t(view.leadKey)), body);
+    if (view.id !== START.view) this.fresh = false;
+    root.append(h("h1", {}, t(view.titleKey)), h("p", { class: "lead" }, t(view.leadKey)), ...(this.fresh ? [this.welcome()] : []), body);
     const inside = this.main.contains(document.activeElement);
     this.main.replaceChildren(root);
     if (inside) this.main.focus({ preventScroll: true }); // what had the focus is gone

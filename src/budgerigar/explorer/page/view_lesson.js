@@ -13,12 +13,15 @@ import { workedModel } from "./worked_dials.js";
 
 const ASKS = { sentence: "read", translation: "alignment", mask: "mask_out", backoff: "back_off", compare: "compare" }; // what a view cannot do without
 
+let offers = 0; // names of radio groups must differ
+
 /** A text's parts as nodes; numbers are asked of the scene. */
 function inline(parts, scene) {
   return parts.map((part) => {
     if (typeof part === "string") return part;
     if (part.strong) return h("strong", {}, part.strong);
     if (part.code) return h("code", {}, part.code);
+    if (part.link) return h("a", { href: part.link, target: "_blank", rel: "noopener noreferrer" }, part.words);
     return liveNumber(scene, part);
   });
 }
@@ -68,7 +71,24 @@ class Page {
   }
 
   question(block, blocks) {
-    return h("details", { class: "lesson-question" }, h("summary", {}, ...inline(block.parts, this.scene)), h("div", { class: "answer" }, ...blocks));
+    const answer = h("div", { class: "answer" }, ...blocks);
+    const offered = block.blocks.find(({ kind }) => kind === "choices");
+    return h("details", { class: "lesson-question" }, h("summary", {}, ...inline(block.parts, this.scene)), offered ? this.choices(offered, answer) : null, answer);
+  }
+
+  /** Answers to choose from; the explanation opens with the first choice. */
+  choices({ items, right }, answer) {
+    const told = h("p", { role: "status", class: "strong" });
+    const name = `offered-${(offers += 1)}`;
+    const option = (item, at) => {
+      const input = h("input", { type: "radio", name, onchange: () => {
+        told.textContent = t(right[at] ? "lesson.right" : "lesson.wrong");
+        answer.hidden = false;
+      } });
+      return h("label", { class: "tick" }, input, h("span", {}, ...inline(item, this.scene)));
+    };
+    answer.hidden = true;
+    return h("div", { class: "lesson-choices" }, h("fieldset", { class: "offered" }, h("legend", { class: "sr-only" }, t("lesson.choose")), ...items.map(option)), told);
   }
 
   async block(block) {
@@ -84,7 +104,7 @@ class Page {
     if (kind === "why") return whyBlock(this.app, block.rest);
     if (kind === "command") return command(block.rest);
     if (kind === "open") return this.open(block);
-    if (kind === "question") return this.question(block, await this.blocks(block.blocks));
+    if (kind === "question") return this.question(block, await this.blocks(block.blocks.filter(({ kind: inner }) => inner !== "choices")));
     if (kind === "card") return h("section", { class: "lesson-card" }, h("h3", {}, ...inline(block.parts, this.scene)), ...await this.blocks(block.blocks));
     return this.figure(block);
   }
