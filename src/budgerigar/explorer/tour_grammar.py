@@ -95,7 +95,8 @@ why PART           an experiment, run when asked for
 command …          a command line to copy
 open VIEW          a button that shows a view of the page with this sentence
 sentence …         another sentence for what follows on this page
-question … end     a question whose answer opens; card … end: a card of facts
+question … end     a question whose answer opens, with answers to choose from where it has some;
+card … end         a card of facts
 """
 
 FIELDS: dict[str, str] = {

@@ -212,6 +212,7 @@ class Page {
       const labels = (spellings) => (spellings[side] ?? spellings.read)?.labels;
       return at !== null && labels(before)?.[at] === labels(reading.spellings)?.[at] ? at : null;
     };
+    this.update = () => {}; // the view of the text before does not follow any more
     app.select({ query: kept(query, site?.queries ?? "read"), key: kept(key, site?.keys ?? "read") });
   }
 
