@@ -47,7 +47,7 @@ function exampleButton(app) {
   const { model } = app.question;
   const [first, second] = app.models.find(({ id }) => id === model)?.examples ?? [TIRED, WIDE];
   const [told, other] = [[first, second], [second, first]].map(([text, beside]) => differing(text, beside));
-  return button(t("compare.example", { first: told, second: other }), () => app.state.set({ question: { model, text: first }, settings: { ...app.state.get().settings, other: { model, text: second } } }), { title: `${first}\n${second}` });
+  return button(t("compare.example", { first: told, second: other }), () => app.state.set({ question: { model, text: first }, settings: { ...app.state.get().settings, other: { model, text: second } } }), { title: `“${first}”\n“${second}”` });
 }
 
 /** The words of a text that another one lacks; the text where there are none. */

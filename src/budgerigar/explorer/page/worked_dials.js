@@ -5,6 +5,7 @@ import { bars } from "./bars.js";
 import { button, choice, h, number, onDemand, table, tick, word } from "./dom.js";
 import { APPLE, APPLE_FEATURES, APPLE_SENTENCES, IT_FEATURES, IT_QUERY, IT_SCORES, IT_WIDTH, IT_WORDS, appleSteps, itKeys, itSteps } from "./worked.js";
 import { t } from "./i18n.js";
+import { stacking } from "./meters.js";
 
 const LEAST_APART = 1e-6; // below it fruit and tech say the same
 
@@ -50,7 +51,7 @@ function itVectors(scores) {
   const keys = itKeys(scores);
   const rows = [[t("worked.it.query"), ...IT_QUERY.map(figure), ""], ...IT_WORDS.map((name, at) => [t("worked.it.key", { word: t(`worked.it.${name}`) }), ...keys[at].map(figure), figure(scores[at])])];
   return h("div", { class: "scroll open", tabindex: 0, role: "region", "aria-label": t("worked.it.vectors") },
-    table(t("worked.it.vectors.caption"), ["", ...IT_FEATURES.map((name) => t(`worked.feature.${name}`)), "q · k"], rows));
+    stacking(table(t("worked.it.vectors.caption"), [t("steps.vector"), ...IT_FEATURES.map((name) => t(`worked.feature.${name}`)), "q · k"], rows)));
 }
 
 function itDials() {
