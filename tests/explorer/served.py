@@ -95,9 +95,9 @@ class Served:
 
 
 @contextmanager
-def serving(sessions: Sessions, **settings: Any) -> Iterator[Served]:
-    """A server at a free port of this machine, until the block ends."""
-    with bind("127.0.0.1", 0) as listening:
+def serving(sessions: Sessions, port: int = 0, **settings: Any) -> Iterator[Served]:
+    """A server at a port of this machine (0: a free one), until the block ends."""
+    with bind("127.0.0.1", port) as listening:
         served = Served(listening.getsockname()[1], sessions)
         settings = {"pause": 0.0, **settings}  # every line is said
         server = make_server(sessions, listening, say=served.said.append, **settings)

@@ -21,6 +21,7 @@ import asyncio
 import json
 import logging
 import os
+import secrets
 import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -65,6 +66,7 @@ class Explorer:
     ) -> None:
         self.sessions, self.hosts, self.say, self.debug = sessions, our_hosts(port), say, debug
         self.own_tours, self.refuse = own_tours, refuse or say
+        self.started = secrets.token_hex(8)  # another one after a restart: see recovery.js
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request: checked, answered, and its refusal said."""
@@ -78,6 +80,7 @@ class Explorer:
         except Exception as error:
             response = self._failed(scope, error)
         response.headers["Cache-Control"] = "no-store" if path.startswith("/api/") else "no-cache"
+        response.headers["X-Started"] = self.started
         for name, value in HEADERS.items():
             response.headers[name] = value
         await response(scope, receive, send)

@@ -14,6 +14,7 @@
 
 import { ANSWER, FRAMES, PROGRESS, lastFrame } from "./frames.js";
 import { unpack } from "./payload.js";
+import { heard, lost } from "./recovery.js";
 
 const KEPT = 240;
 
@@ -62,6 +63,7 @@ const heardWords = ({ error, ...rest }) => ({ $said: error, ...rest });
 function broken(error) {
   const found = new AskError("", 0);
   found.stopped = error.name === "AbortError";
+  if (!found.stopped) lost();
   return found;
 }
 
@@ -76,6 +78,7 @@ async function framed(response, tell) {
 async function fetched(address, options, tell) {
   try {
     const response = await fetch(address, options);
+    heard(response);
     if (response.headers.get("content-type") === FRAMES) return await framed(response, tell);
     if (response.ok) return unpack(await response.arrayBuffer());
     throw new AskError(await response.json().then(heardWords, () => response.statusText), response.status);
