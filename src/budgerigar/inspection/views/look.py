@@ -120,8 +120,7 @@ class Look:
     @property
     def name(self) -> str:
         """The model's, to speak of it: its folder's name, where it has one."""
-        folder = getattr(self.model, "folder", None)
-        return str(self.model.name) if folder is None else str(folder.name)
+        return _name_of(self.model)
 
     @property
     def pair(self) -> bool:
@@ -194,6 +193,11 @@ class Look:
         from budgerigar.inspection.links import untrained_copy
 
         return untrained_copy(self.trace)
+
+
+def _name_of(model: Any) -> str:
+    folder = getattr(model, "folder", None)
+    return str(model.name) if folder is None else str(folder.name)
 
 
 def most_tokens(network: Any) -> int:
@@ -286,10 +290,12 @@ def _check_fit(kind: str, asked: Mapping[str, Any], model: Any) -> None:
     for key in wrong:
         if asked.get(key) not in (None, False):
             needed = 'a "source" (and a "target")' if pair else 'a "text"'
-            raise UserError(f"{model.name} is a model of the kind {kind}: ask it with {needed}")
+            raise UserError(
+                f"{_name_of(model)} is a model of the kind {kind}: ask it with {needed}"
+            )
     if asked.get("mask") and kind != "encoder":
         raise UserError(
-            f"{model.name} is a model of the kind {kind}; only an encoder fills in masked tokens"
+            f"{_name_of(model)} is a model of the kind {kind}; only an encoder fills in masked tokens"
         )
 
 
