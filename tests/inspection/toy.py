@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ class Pieces:
     def __init__(self, pieces: list[bytes], kind: str = "bpe") -> None:
         self.kind, self.pieces = kind, [b"", *pieces]
         self.special_ids = {"<end>": 0}
+        self.backend = SimpleNamespace(get_vocab=lambda **_: {})  # no piece goes on inside a word
 
     @property
     def end_id(self) -> int:
