@@ -42,9 +42,9 @@ def run(seed: int = 1) -> WhyResult:
             "Attention brings “dear” and “black” to the apple, but it only adds up: that both together "
             "mean a computer, it cannot say."
         ),
-        without=Measured(said("attention alone: tech - fruit"), _gap(silent[last]), said("of 1")),
+        without=Measured(said("attention alone: tech minus fruit"), _gap(silent[last]), said("of 1")),
         with_part=Measured(
-            said("and one ReLU unit: tech - fruit"), _gap(speaking[last]), said("of 1")
+            said("and one ReLU unit: tech minus fruit"), _gap(speaking[last]), said("of 1")
         ),
         panels=_panels(_stages(with_unit, last), gaps),
         shows=_shows(silent, speaking, sum_gaps),
@@ -75,7 +75,7 @@ def _panels(stages: list[list[float]], gaps: dict[str, float]) -> tuple[Grid, Ba
             stages,
             column_axis=said("what each number stands for"),
         ),
-        Bars(said("tech - fruit after the unit"), "", list(gaps.items()), top=1.0),
+        Bars(said("tech minus fruit after the unit"), "", list(gaps.items()), top=1.0),
     )
 
 
@@ -85,7 +85,7 @@ def _shows(silent: Spoken, speaking: Spoken, miss: float) -> Said:
         "Price, black, fruit, tech are {gathered} after attention: gathered, undecided. One unit, "
         "relu(price + black - 1.3), takes itself from fruit and adds 0.7 of itself to tech: "
         "{decided}. The merely dear and the merely black apple keep {fruit:.2f} and {tech:.2f}. A "
-        "sum cannot do that: of all rules a price + b black + c, the one that comes nearest to "
+        "sum cannot do that: of all rules a·price + b·black + c, the one that comes nearest to "
         "these four verdicts still misses one by {miss:.2f}.",
         gathered=_row(silent[both]),
         decided=_row(speaking[both]),
