@@ -42,7 +42,9 @@ def run(seed: int = 1) -> WhyResult:
             "Attention brings “dear” and “black” to the apple, but it only adds up: that both together "
             "mean a computer, it cannot say."
         ),
-        without=Measured(said("attention alone: tech minus fruit"), _gap(silent[last]), said("of 1")),
+        without=Measured(
+            said("attention alone: tech minus fruit"), _gap(silent[last]), said("of 1")
+        ),
         with_part=Measured(
             said("and one ReLU unit: tech minus fruit"), _gap(speaking[last]), said("of 1")
         ),
