@@ -148,8 +148,10 @@ class Checker:
     def check(self, label: str, look: tuple[str, str] = LOOKS[0]) -> None:
         """Everything that can be opened is opened; all rules of WCAG A and AA, and good practice.
 
-        In the two looks that bring no new element, only the contrast of the colours.
+        In the two looks that bring no new element, only the contrast of the colours. What waits for an
+        answer is paler, and becomes dark again within a moment: that is waited for.
         """
+        self.tab.until("!document.querySelector('.stale, [aria-busy=true]')")
         rules: Any = {"rules": {"target-size": {"enabled": True}}}
         if look in (LOOKS[1], LOOKS[2]):
             rules = {"runOnly": ["color-contrast"]}
@@ -157,6 +159,7 @@ class Checker:
             """async (rules) => {
               document.querySelectorAll("details").forEach((each) => (each.open = true));
               await new Promise((done) => setTimeout(done, 40));
+              await Promise.allSettled(document.getAnimations().map((each) => each.finished));
               return (await axe.run(document, { resultTypes: ["violations"], ...rules })).violations
                 .flatMap(({ id, nodes }) => nodes.map(({ html }) => [id, html.slice(0, 200)]));
             }""",
