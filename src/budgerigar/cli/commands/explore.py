@@ -96,6 +96,7 @@ def _end_now() -> None:
 def _write(options: argparse.Namespace) -> None:
     """The page as files."""
     from budgerigar.explorer.site import site
+    from budgerigar.progress import note
 
     folder = site(
         options.site,
@@ -106,3 +107,4 @@ def _write(options: argparse.Namespace) -> None:
         threads=options.threads,
     )
     print(folder / "index.html")
+    note(f"any web server shows it, for example: python -m http.server --directory {folder}")
