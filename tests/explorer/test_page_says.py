@@ -101,6 +101,9 @@ def test_two_clicks_choose_a_link_and_another_text_forgets_it(page: Visit) -> No
     page.until("location.hash.includes('s.query=3') && location.hash.includes('s.key=1')")
     tokens.nth(1).click()
     tokens.nth(3).click()
+    page.until("location.hash.includes('s.query=1') && location.hash.includes('s.key=3')")
+    tokens.nth(1).click()  # the word that is there already stays
+    assert page.page.locator("input[value=key]").is_checked()
     page.drawn()
     assert "which comes later" in page.text(".view-links .note")
     page.page.get_by_role("button", name="Turn it round").click()

@@ -73,7 +73,7 @@ DIRECTIVES: dict[str, Directive] = {
     "worked": Directive(rest="a hand-set model", choices=("it", "apple")),
     "why": Directive(rest="a part"),
     "command": Directive(rest="a command line"),
-    "open": Directive(_LINK, rest="a view"),
+    "open": Directive({**_LINK, "part": "a card of the view"}, rest="a view"),
     "sentence": Directive(rest="a sentence"),
     "question": Directive(rest="a question", closes=True),
     "card": Directive(rest="a name", closes=True),

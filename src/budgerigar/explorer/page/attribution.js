@@ -87,7 +87,7 @@ export function attributionNodes(answer, { wish, choose, can, single, setSingle,
   const controls = h("div", { class: "controls" }, picker(t("dla.of"), tokens, answer.token, (token) => choose({ ...wish, token }), (token) => can({ ...wish, token })),
     picker(t("dla.against"), [[null, t("dla.nothing")], ...ids.map(name).filter(([id]) => id !== answer.token)], answer.against, (against) => choose({ ...wish, against }), (against) => can({ ...wish, against })),
     tick(t("dla.single"), single, setSingle));
-  const asked = h("p", { class: "asked" }, t(answer.predicts === "next" ? "dla.after" : "dla.at"), " ", word(answer.label, { class: "word q" }), ` (${answer.position}): `, word(answer.words[answer.token], { class: "word v" }),
+  const asked = h("p", { class: "asked" }, t(answer.predicts === "next" ? "dla.after" : "dla.at"), " ", word(answer.label, { class: "word q" }), `${t("mark.aside", { words: answer.position })}${t("mark.colon")}`, word(answer.words[answer.token], { class: "word v" }),
     answer.against === null ? "" : h("span", {}, " − ", word(answer.words[answer.against], { class: "word k" })), ` = ${number(answer.logit, 4)}`);
   const check = h("p", { class: "facts" }, h("span", { class: "check" }, t("dla.check", { total: number(answer.total, 5), logit: number(answer.logit, 5), difference: number(answer.difference, 2) })),
     answer.frozen.length ? h("span", {}, t("dla.frozen", { what: answer.frozen.map((each) => t(each === "final norm" ? "dla.finalnorm" : "dla.embeddingnorm")).join(t("list.comma")) })) : null,

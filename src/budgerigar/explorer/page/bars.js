@@ -15,7 +15,7 @@ export function bars(items, rest, { name, of = 1, action = (label) => label } = 
       h("span", { class: "figure" }, percent(share)), note ? h("span", { class: "note-inline" }, note) : null];
     const marks = `bar${faint ? " faint" : ""}${chosen ? " chosen" : ""}`;
     if (!onclick) return h("li", { class: marks }, ...inner);
-    return h("li", { class: marks }, h("button", { type: "button", onclick, "aria-label": `${action(label)}, ${percent(share)}${note ? `, ${note}` : ""}` }, ...inner));
+    return h("li", { class: marks }, h("button", { type: "button", onclick, "aria-label": `${action(label)}${t("mark.comma")}${percent(share)}${note ? `${t("mark.comma")}${note}` : ""}` }, ...inner));
   };
   const list = h("ol", { class: "bars", "aria-label": name }, ...items.map(row));
   if (rest) {

@@ -181,7 +181,7 @@ async function links(params, get) {
   if (answers.includes(null)) throw new AskError("", 404, true);
   const [first] = answers;
   const where = (places) => (places.length > 1 ? t("links.positions", { from: places[0], to: places.at(-1) }) : t("links.position", { position: places[0] }));
-  const labels = (side, places) => `“${places.map((at) => read.spellings[side].labels[at]).join("")}” (${where(places)})`;
+  const labels = (side, places) => t("links.named", { word: places.map((at) => read.spellings[side].labels[at]).join(""), where: where(places) });
   const named = { query: labels(first.queries, [query]), key: labels(first.keys, tokens) };
   if (site.causal && first.mask.data[query * first.columns + tokens[0]] === FUTURE) throw new AskError(t("links.later", named), 422);
   const copy = params.untrained ? await get("untrained", { of, kind }) : null;

@@ -193,7 +193,7 @@ function watch(place, job) {
     const left = total && done > first.done && seconds > 1 ? ((total - done) * seconds) / (done - first.done) : null;
     if (total) bar.value = Math.min(1, done / total);
     else bar.removeAttribute("value");
-    words.replaceChildren(workWords(description), total ? ` ${Math.floor((100 * done) / total)} %` : done ? ` ${Math.floor(done)}` : "", left === null ? "" : `, ${t("job.left", { seconds: Math.ceil(left) })}`);
+    words.replaceChildren(workWords(description), total ? ` ${Math.floor((100 * done) / total)} %` : done ? ` ${Math.floor(done)}` : "", left === null ? "" : `${t("mark.comma")}${t("job.left", { seconds: Math.ceil(left) })}`);
   };
   const tick = () => (passed.textContent = t("job.passed", { seconds: Math.floor((performance.now() - job.began) / SECOND) }));
   const clock = setInterval(tick, SECOND);

@@ -149,9 +149,9 @@ export function sentenceBar(app) {
   const roles = names.length === 1 ? [null] : ["query", "key"];
   const strips = names.map((name, at) => tokenStrip(spelling(app, name), t(roles[at] === "key" ? "strip.keys" : "strip.queries"), (position) => {
     const role = roles[at] ?? (site ? picksOf(app) : "query");
-    const selection = { ...app.state.get().selection, [role]: chosen(app)[role] === position ? null : position };
-    const next = role === "query" ? "key" : "query";
-    app.state.set({ selection, ...(names.length === 1 && app.state.get().view === "links" && selection[role] !== null ? picking(app, next) : {}) });
+    const pairing = names.length === 1 && app.state.get().view === "links"; // one end after the other: a word that is there stays
+    const selection = { ...app.state.get().selection, [role]: !pairing && chosen(app)[role] === position ? null : position };
+    app.state.set({ selection, ...(pairing ? picking(app, role === "query" ? "key" : "query") : {}) });
   }));
   const line = (strip, at) => h("div", { class: "strip-line" }, names.length > 1 ? h("span", { class: `strip-name ${roles[at] === "key" ? "k" : "q"}` }, t(`side.${names[at]}`)) : null, strip);
   const controls = [sitePicker(app), site && names.length === 1 ? pickers(app) : null].filter(Boolean);

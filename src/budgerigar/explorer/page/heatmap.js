@@ -80,8 +80,8 @@ export class HeatMap {
     const own = roundUp(largest(this.shown));
     this.top = this.shown.signed || this.options.range === "own" ? own : 1;
     this.stage.setAttribute("aria-label", t("map.label", { name: this.name, rows: matrix.queries.length, columns: matrix.keys.length }));
-    this.axes.replaceChildren(h("span", { class: this.shown.turned ? "k" : "q" }, `${t("map.row")}: ${this.shown.rowAxis}`), " · ",
-      h("span", { class: this.shown.turned ? "q" : "k" }, `${t("map.column")}: ${this.shown.columnAxis}`));
+    this.axes.replaceChildren(h("span", { class: this.shown.turned ? "k" : "q" }, `${t("map.row")}${t("mark.colon")}${this.shown.rowAxis}`), " · ",
+      h("span", { class: this.shown.turned ? "q" : "k" }, `${t("map.column")}${t("mark.colon")}${this.shown.columnAxis}`));
     this.recolour();
   }
 
@@ -189,7 +189,7 @@ export class HeatMap {
     const reason = matrix.codes?.[at];
     const hidden = !reason && used.codes?.[at];
     const figure = reason ? matrix.reasons[reason] : hidden ? t("map.hidden") : number(used.values[at], this.digits);
-    const parts = [word(matrix.queries[query], { class: "word q" }), matrix.sumless ? " → " : ` ${query} → `, word(matrix.keys[key], { class: "word k" }), ` ${key}: `,
+    const parts = [word(matrix.queries[query], { class: "word q" }), matrix.sumless ? " → " : ` ${query} → `, word(matrix.keys[key], { class: "word k" }), ` ${key}${t("mark.colon")}`,
       h("strong", {}, figure)];
     if (!matrix.signed && !matrix.sumless) parts.push(" · ", h("span", { class: "soft" }, t("map.sum", { sum: number(rowSum(matrix, query), this.digits) })));
     return parts;
@@ -284,12 +284,19 @@ export class HeatMap {
     this.drawCursor();
   }
 
+  /** A weight with the same digits as its neighbours. One that rounds to zero is not zero: only what is stored exactly can be. */
+  inTwin(value) {
+    const { signed, sumless, within } = this.matrix;
+    if (signed || sumless || value >= 0.5 * 10 ** -this.digits) return number(value, this.digits);
+    return value === 0 && within === 0 ? "0" : `< ${number(10 ** -this.digits, this.digits)}`;
+  }
+
   /** The same in words, for screen readers and for those who want numbers. */
   buildTwin() {
     const { matrix } = this;
     const rows = matrix.queries.slice(0, TWIN_ROWS).map((label, query) => {
       const { sum, strongest } = rowOf(matrix, query, 4);
-      const cells = strongest.map(([key, value], at) => h("span", { class: "pair" }, word(matrix.keys[key]), ` ${key} `, number(value, this.digits), at < strongest.length - 1 ? "; " : ""));
+      const cells = strongest.map(([key, value], at) => h("span", { class: "pair" }, word(matrix.keys[key]), ` ${key} `, this.inTwin(value), at < strongest.length - 1 ? "; " : ""));
       return h("tr", {}, h("th", { scope: "row" }, matrix.sumless ? "" : `${query} `, word(label)),
         h("td", {}, ...cells), matrix.signed || matrix.sumless ? null : h("td", { class: "number" }, number(sum, this.digits)));
     });

@@ -61,7 +61,7 @@ const wordOf = (name) => name.replace(/#\d+$/, "");
 async function heat(scene, params) {
   const { inner, at, head } = await placed(scene, params);
   const payload = await inner.ask("head", { layer: head.layer, head: head.head, ...siteParams(inner), mask: true });
-  const map = new HeatMap({ name: `${siteTitle(siteOf(inner))}, ${head.name}` });
+  const map = new HeatMap({ name: `${siteTitle(siteOf(inner))}${t("mark.comma")}${head.name}` });
   requestAnimationFrame(() => { // it needs its width
     map.show(matrixOf(inner, payload), mapOptions(inner));
     if (at.query !== null) map.setCursor(at.query, at.key ?? 0);
@@ -81,7 +81,9 @@ async function steps(scene, params) {
   const shown = keys.filter((key, place) => place < (params.top ?? 5) || key === most).sort((a, b) => a - b);
   const masked = labels.length - keys.length;
   const columns = [t("word.token"), t("lesson.score"), answer.scale ? `2. ${answer.scale.heading}` : null, answer.biased ? t("lesson.bias") : null, t("lesson.softmax")];
-  const cells = (key) => [word(labels[key], { class: at.keys?.includes(key) ? "word k" : "word" }), number(answer.scores.data[key], 2),
+  const twice = (key) => labels.some((label, at) => at !== key && label === labels[key]);
+  const named = (key) => (twice(key) ? [t("mark.aside", { words: t("links.position", { position: key }) })] : []); // which of the two
+  const cells = (key) => [h("span", {}, word(labels[key], { class: at.keys?.includes(key) ? "word k" : "word" }), ...named(key)), number(answer.scores.data[key], 2),
     answer.scale ? number(answer.scaled.data[key], 2) : null, answer.biased ? number(answer.biased.data[key], 2) : null, weightWords(answer.weights.data[key])];
   const kept = (list) => list.filter((each) => each !== null);
   const rest = keys.length - shown.length;

@@ -102,7 +102,7 @@ export async function sceneOf(app, page, sentence) {
   const fits = ({ kind }) => page.model.includes("any") || page.model.includes(kind);
   const now = app.models.find(({ id }) => id === app.question?.model);
   const order = [...new Set([now, ...app.models])].filter((model) => model && fits(model));
-  if (!order.length) throw new Absent(t("lesson.nomodel", { kind: page.model.map((kind) => t(`kind.${kind}`)).join(", ") }));
+  if (!order.length) throw new Absent(t("lesson.nomodel", { kind: page.model.map((kind) => t(`kind.${kind}`)).join(t("list.comma")) }));
   const found = await readable(app, page, sentence, order);
   const scene = Object.create(app);
   Object.assign(scene, found, { page });

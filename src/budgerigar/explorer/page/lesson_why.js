@@ -16,7 +16,7 @@ export function command(line) {
     } catch {
       done.textContent = t("lesson.copy.not");
     }
-  }, { class: "plain", "aria-label": `${t("lesson.copy")}: ${line}` });
+  }, { class: "plain", "aria-label": `${t("lesson.copy")}${t("mark.colon")}${line}` });
   return h("p", { class: "command" }, h("code", {}, line), copy, done);
 }
 

@@ -4,6 +4,7 @@
 
 import { PINNED } from "./colours.js";
 import { h, number, shorten, svg } from "./dom.js";
+import { t } from "./i18n.js";
 
 const DASHES = ["", "7 4", "2 3", "10 3 2 3", "5 2", "1 2"];
 const FONT = 12;
@@ -82,7 +83,7 @@ class Chart {
   }
 
   nameOf(at) {
-    return this.labels ? `${this.labels[at]} (${at})` : `${this.xTitle} ${short(this.x[at])}`;
+    return this.labels ? `${this.labels[at]}${t("mark.aside", { words: at })}` : `${this.xTitle} ${short(this.x[at])}`;
   }
 
   words(at) {

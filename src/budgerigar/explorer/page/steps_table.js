@@ -70,7 +70,7 @@ class Keys {
     const heading = { k: "k", v: "v", weighted: "w v" }[kind];
     const first = Array.from(rowIn(source, key).slice(0, 4), (value) => number(value, 2)).join(", ");
     return h("td", { class: "cell strip-cell", "data-stage": stage, "data-row": row, "data-key": key, "data-column": kind, tabindex: -1, role: "gridcell",
-      "aria-label": `${heading} ${labels[key]}: ${first}, …`, onfocus: () => this.tell(formula(strip.at ?? 0), false), onblur: () => strip.point(null),
+      "aria-label": `${heading} ${labels[key]}${t("mark.colon")}${first}, …`, onfocus: () => this.tell(formula(strip.at ?? 0), false), onblur: () => strip.point(null),
       onkeydown: (event) => event.shiftKey && strip.key(event) }, strip.element);
   }
 

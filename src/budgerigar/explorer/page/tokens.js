@@ -29,8 +29,8 @@ function tokenButton(tokens, at, group, pick) {
   const column = told === null ? null
     : h("span", { class: "column", "aria-hidden": "true" },
       told === undefined ? null : h("span", { class: "fill", "--share": Math.max(0.02, share), "--colour": viridis(share) }));
-  return h("button", { type: "button", class: added ? "token added" : "token", "data-at": at, "aria-pressed": "false", title: words.join(", "),
-    "aria-label": words.join(", "), onclick: (event) => pick(at, event) },
+  return h("button", { type: "button", class: added ? "token added" : "token", "data-at": at, "aria-pressed": "false", title: words.join(t("mark.comma")),
+    "aria-label": words.join(t("mark.comma")), onclick: (event) => pick(at, event) },
   column, h("bdi", { class: "text", lang: langOf(tokens.labels[at]) }, ...labelNodes(own(tokens, at, group))));
 }
 
@@ -71,7 +71,7 @@ export function tokenStrip(tokens, name, pick) {
     each.classList.toggle("query", at === query);
     each.classList.toggle("key", at === key);
     each.setAttribute("aria-pressed", String(roles.length > 0));
-    each.setAttribute("aria-label", [each.title, ...roles].join(", "));
+    each.setAttribute("aria-label", [each.title, ...roles].join(t("mark.comma")));
   };
   strip.choose = ({ query = null, key = null }) => {
     const now = new Set([query, key].filter((at) => at !== null && at < buttons.length));

@@ -34,7 +34,7 @@ class BackOff {
     const orders = Array.from({ length: this.answer.order + 1 }, (_, order) => order);
     const buttons = this.labels.map((label, at) => {
       const token = this.answer.tokens[at];
-      const words = token ? t("backoff.token", { label, position: at, matched: token.matched, p: percent(token.p) }) : `${label}, ${t("token.first")}`;
+      const words = token ? t("backoff.token", { label, position: at, matched: token.matched, p: percent(token.p) }) : `${label}${t("mark.comma")}${t("token.first")}`;
       const parts = token ? orders.map((order) => [order, this.shareOf(at, order)]).filter(([, share]) => share > 0) : [];
       return h("button", { type: "button", class: "token", "aria-pressed": "false", "aria-label": words, title: words, onclick: () => this.app.select({ query: at }) },
         h("span", { class: "stack", "aria-hidden": "true" }, ...parts.map(([order, share]) => h("i", { "--share": share, "--colour": orderColour(order, this.answer.order) }))),
@@ -65,7 +65,7 @@ class BackOff {
     const rest = 1 - token.likeliest.reduce((sum, [, p]) => sum + p, 0);
     const items = token.likeliest.map(([label, share]) => ({ label, share, chosen: label === token.label, note: label === token.label ? t("surprise.came") : null }));
     return [h("p", { class: "asked" }, t("backoff.after"), " ", context(token.context), " ", t("backoff.comes"), " ", word(token.label, { class: "word q" }), ": ",
-      h("strong", {}, percent(token.p)), ` (${t("token.nats", { nats: number(token.nats, 3) })})`),
+      h("strong", {}, percent(token.p)), t("mark.aside", { words: t("token.nats", { nats: number(token.nats, 3) }) })),
     h("p", {}, token.matched > 0 ? t("backoff.matched", { count: token.matched }) : t("backoff.unmatched"), " ", t("backoff.known", { count: token.context_matched })),
     this.steps(token),
     h("h3", {}, t("backoff.likeliest")), bars(items, { count: this.app.about.vocab_size - items.length, share: Math.max(0, rest) }, { name: t("backoff.likeliest"), of: items[0]?.share ?? 1 })];

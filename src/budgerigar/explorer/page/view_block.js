@@ -37,6 +37,21 @@ function signedMeter(value) {
   return h("span", { class: "signed-meter", "aria-hidden": "true" }, h("span", { class: value < 0 ? "below" : "above", "--share": Math.abs(value) }));
 }
 
+let landing = null; // the card that a page of the lesson opens this view for
+
+/** Show this card when the view is drawn next: "residual", the layer without its residual connection. */
+export function landOn(part) {
+  landing = part;
+}
+
+/** Go to it: its control has the focus. */
+function land(root, cards) {
+  const card = root.isConnected ? cards[landing] : null;
+  if (root.isConnected) landing = null;
+  card?.scrollIntoView({ block: "start" });
+  card?.querySelector("input")?.focus({ preventScroll: true });
+}
+
 class Block {
   constructor(app) {
     this.app = app;
@@ -84,7 +99,7 @@ class Block {
       for (const each of here) lines.push(this.addedLine(answer, added[each], strip("added", each, partName(added[each].name), rowIn(answer.added_vectors, each)), most));
       lines.push(this.stageLine(answer, stage, strip("stages", at, stageTitle(stage, answer.layer), rowIn(answer.vectors, at)), most));
     });
-    const where = h("p", { class: "asked" }, word(answer.label, { class: "word q" }), " ", t("block.asked", { position: answer.position, layer: answer.layer }));
+    const where = h("p", { class: "asked" }, word(answer.label, { class: "word q" }), t("mark.gap"), t("block.asked", { position: answer.position, layer: answer.layer }));
     return [where, h("p", { class: "soft" }, t(`block.place.${answer.place}`), answer.parallel ? ` ${t("block.parallel")}` : "", answer.residual ? "" : ` ${t("block.none")}`),
       this.scaleNodes(top, one), h("ol", { class: "flow" }, ...lines), this.twin(answer)];
   }
@@ -195,9 +210,11 @@ export const blockView = {
   fits: (about) => about.views.includes("block"),
   async draw(root, app) {
     const view = new Block(app);
+    const residual = panel(t("block.switch"), t("block.switch.lead"), ...view.switchNodes());
     root.append(panel(t("block.stream"), null, view.bar, view.place, view.box.element), panel(t("block.units"), t("block.units.lead"), view.units),
-      panel(t("block.switch"), t("block.switch.lead"), ...view.switchNodes()));
+      residual);
     await view.load();
+    land(root, { residual });
     return (changed) => view.update(changed);
   },
 };

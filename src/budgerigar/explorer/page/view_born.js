@@ -54,7 +54,7 @@ class Moments {
     try {
       const answer = await app.ask("head", { layer, head, ...siteParams(app), mask: true }, { ...app.question, checkpoint: name });
       if (this.shown !== wanted) return;
-      this.map.name = `${headName(layer, head)}, ${t("born.step", { step: stepOf(name) })}`;
+      this.map.name = `${headName(layer, head)}${t("mark.comma")}${t("born.step", { step: stepOf(name) })}`;
       this.matrix = matrixOf(app, answer);
       this.map.show(this.matrix, mapOptions(app));
       this.map.element.hidden = false;

@@ -113,7 +113,7 @@ class Compare {
     const top = this.ranked[0].moved;
     const had = this.heads.contains(document.activeElement) && document.activeElement.dataset.name;
     this.heads.replaceChildren(h("div", { class: "moved", role: "group", "aria-label": t("compare.heads") }, ...this.ranked.slice(0, MOST).map((each) =>
-      button(h("span", {}, each.name), () => this.choose(each), { "data-name": each.name, "aria-pressed": String(each.name === now), "aria-label": `${each.name}, ${t("compare.moved", { value: number(each.moved, 3) })}`, title: t("compare.moved", { value: number(each.moved, 3) }) }))));
+      button(h("span", {}, each.name), () => this.choose(each), { "data-name": each.name, "aria-pressed": String(each.name === now), "aria-label": `${each.name}${t("mark.comma")}${t("compare.moved", { value: number(each.moved, 3) })}`, title: t("compare.moved", { value: number(each.moved, 3) }) }))));
     this.heads.querySelectorAll("button").forEach((each, at) => each.append(h("span", { class: "track", "aria-hidden": "true" }, h("span", { class: "fill", "--share": top ? this.ranked[at].moved / top : 0 })), h("span", { class: "soft" }, number(this.ranked[at].moved, 3))));
     if (had) this.heads.querySelector(`[data-name="${had}"]`)?.focus();
   }
@@ -229,7 +229,7 @@ export const compareView = {
       const fresh = new Compare(app, other);
       await show(place, fresh.load(), () => {
         view = fresh;
-        const alone = fresh.answer.alone.length ? h("p", { class: "soft" }, t("compare.alone", { heads: fresh.answer.alone.slice(0, 12).join(", ") })) : null;
+        const alone = fresh.answer.alone.length ? h("p", { class: "soft" }, t("compare.alone", { heads: fresh.answer.alone.slice(0, 12).join(t("list.comma")) })) : null;
         return [h("h3", {}, t("compare.heads")), fresh.heads, alone, ...fresh.loneNodes(), fresh.map.element, fresh.note, h("h3", {}, t("compare.every")), fresh.link];
       }, 10);
       if (view) {

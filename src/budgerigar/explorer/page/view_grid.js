@@ -71,7 +71,7 @@ function tile(app, site, head) {
     ? [word(bare(spelling(app, site.queries).labels[link.query]), { class: "word q" }), h("span", { class: "arrow" }, "→"), word(bare(spelling(app, site.keys).labels[link.key]), { class: "word k" })]
     : ["–"];
   return h("button", { type: "button", class: "tile", "data-name": name, "aria-pressed": String(now.layer === head.layer && now.head === head.head),
-    "aria-label": `${name}: ${inWords(app, site, head)}`, title: inWords(app, site, head), onclick: () => {
+    "aria-label": `${name}${t("mark.colon")}${inWords(app, site, head)}`, title: inWords(app, site, head), onclick: () => {
       app.select({ layer: head.layer, head: head.head });
       app.go("head");
     } },

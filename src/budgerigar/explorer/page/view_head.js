@@ -24,7 +24,7 @@ function rowNodes(app, answer) {
   const masked = new Map();
   for (const code of codes) if (code) masked.set(code, (masked.get(code) ?? 0) + 1);
   const why = [...masked].map(([code, count]) => t("head.masked", { count, why: reasons(app)[code] })).join("; ");
-  return [h("p", {}, word(answer.label, { class: "word q" }), " ", t("head.row", { position: answer.query, sum: number(answer.sum, 6) })),
+  return [h("p", {}, word(answer.label, { class: "word q" }), t("mark.gap"), t("head.row", { position: answer.query, sum: number(answer.sum, 6) })),
     bars(items, rest, { name: t("head.strongest"), action: (label) => t("head.pick", { label }) }),
     why ? h("p", { class: "soft" }, why) : null,
     onDemand(t("head.rowtwin"), () => h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": t("head.rowtwin") },

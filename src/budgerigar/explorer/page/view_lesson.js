@@ -9,6 +9,7 @@ import { sceneOf } from "./lesson_scene.js";
 import { command, whyBlock } from "./lesson_why.js";
 import { allTours, hasTours, pagesOf } from "./tours.js";
 import { currentLanguage, t } from "./i18n.js";
+import { landOn } from "./view_block.js";
 import { workedModel } from "./worked_dials.js";
 
 const ASKS = { sentence: "read", translation: "alignment", mask: "mask_out", backoff: "back_off", compare: "compare" }; // what a view cannot do without
@@ -61,6 +62,7 @@ class Page {
     const words = t("lesson.open", { view: t(`view.${block.rest}`) });
     const go = button(words, async () => {
       try {
+        if (block.rest === "block") landOn(block.params.part ?? null);
         app.state.set(await opening(scene, block.rest, block.params));
       } catch (error) {
         go.after(failure(error));

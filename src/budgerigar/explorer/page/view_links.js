@@ -100,7 +100,7 @@ export const linksView = {
       const site = siteOf(app);
       const { query, key } = chosen(app);
       const name = (role, side, at) => (at === null ? h("em", { class: role }, t(role === "q" ? "links.choose.query" : "links.choose.key")) : word(`${spelling(app, side).labels[at]}`, { class: `word ${role}` }));
-      asked.replaceChildren(t("links.how"), " ", name("q", site.queries, query), " ", t("links.looks"), " ", name("k", site.keys, key), t("mark.question"));
+      asked.replaceChildren(t("links.how"), t("mark.gap"), name("q", site.queries, query), t("mark.gap"), t("links.looks"), t("mark.gap"), name("k", site.keys, key), t("mark.question"));
       if (query === null || key === null) return place.replaceChildren(h("p", { class: "note" }, t("links.choose")));
       if (site.kind === "self" && site.causal && key > query) return place.replaceChildren(...laterNodes(app, query, key));
       const params = { query, key, ...siteParams(app), untrained: app.setting("untrained", true) };

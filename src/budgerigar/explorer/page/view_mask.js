@@ -51,7 +51,7 @@ function strip(app, spelling, found) {
   made.querySelectorAll("button").forEach((each, at) => {
     each.setAttribute("aria-pressed", String(masked.has(at)));
     each.classList.toggle("hidden-token", masked.has(at));
-    if (masked.has(at)) each.setAttribute("aria-label", `${each.title}, ${t("mask.is")}`);
+    if (masked.has(at)) each.setAttribute("aria-label", `${each.title}${t("mark.comma")}${t("mask.is")}`);
   });
   return made;
 }

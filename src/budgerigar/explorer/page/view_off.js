@@ -55,6 +55,11 @@ function spread(off, site) {
   return off.flatMap((name) => (/^L\d+$/.test(name) ? Array.from({ length: site.heads }, (_, head) => `${name}.H${head}`) : [name]));
 }
 
+/** An effect with its sign where it has one: without a head a text can become easier, too. */
+function effectWords({ size, signed }, digits = 3) {
+  return signed === undefined ? number(size, digits) : `${signed > 0 ? "+" : ""}${number(signed, digits)}`;
+}
+
 function board(app, site, effects) {
   const off = offHere(app, site);
   const top = Math.max(1e-9, ...[...effects.values()].map(({ size }) => size));
@@ -66,9 +71,9 @@ function board(app, site, effects) {
   const one = (layer, head) => {
     const name = headName(layer, head);
     const effect = effects.get(name);
-    const words = effect ? `${name}, ${t("off.effect", { value: number(effect.size, 3) })}` : name;
+    const words = effect ? `${name}${t("mark.comma")}${t("off.effect", { value: effectWords(effect) })}` : name;
     return h("button", { type: "button", class: "switch", "data-name": name, "aria-pressed": String(isOff(off, layer, head)), "aria-label": t("off.switch", { head: words }), disabled: !isOff(off, layer, head) && !recorded(app, site, [name], howOf(app)), onclick: () => toggle(name) },
-      name, effect ? h("span", { class: "track", "aria-hidden": "true" }, h("span", { class: "fill", "--share": effect.size / top })) : null, effect ? h("span", { class: "soft" }, number(effect.size, 3)) : null);
+      name, effect ? h("span", { class: "track", "aria-hidden": "true" }, h("span", { class: "fill", "--share": effect.size / top })) : null, effect ? h("span", { class: "soft" }, effectWords(effect)) : null);
   };
   return h("div", { class: "switchboard", role: "group", "aria-label": t("off.board") }, ...Array.from({ length: site.layers }, (_, layer) =>
     h("div", { class: "switch-row" }, h("span", { class: "soft" }, t("grid.layer", { layer })), ...Array.from({ length: site.heads }, (_, head) => one(layer, head)))));
@@ -130,7 +135,7 @@ function resultPanel(app) {
   });
   measure.disabled = !app.can("off", { top: TOP, measure: true });
   show(place, app.ask("off", { top: TOP, measure: false }), result, 10);
-  return panel(t("off.result", { heads: app.question.off.join(", ") }), null, place, h("h3", {}, t("off.abilities")), h("p", { class: "soft" }, t("off.abilities.lead")), measure, more);
+  return panel(t("off.result", { heads: app.question.off.join(t("list.comma")) }), null, place, h("h3", {}, t("off.abilities")), h("p", { class: "soft" }, t("off.abilities.lead")), measure, more);
 }
 
 // -- every head by itself -------------------------------------------------------------------------------

@@ -78,7 +78,7 @@ class Positions {
     const rows = Array.from(answer.before.data.keys());
     const all = this.app.setting("slide.all", false);
     const visible = rows.filter((key) => !answer.codes.data[key]).sort((a, b) => answer.weights_before.data[b] - answer.weights_before.data[a]);
-    const shown = all ? rows : visible.slice(0, MANY).sort((a, b) => a - b);
+    const shown = all ? rows : visible.slice(0, MANY);
     const bar = (kind, value) => h("span", { class: `pair-bar ${kind}`, "--share": value });
     const line = (key) => {
       const code = answer.codes.data[key];
@@ -97,7 +97,7 @@ class Positions {
       this.slid.replaceChildren(...this.slideNodes(answer).filter(Boolean));
     }) : null;
     return [verdict, h("p", {}, t("slide.row"), " ", word(label, { class: "word q" }), ` ${answer.query} → ${whole(answer.query + answer.start + answer.by)}`), more,
-      h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": t("slide.title") }, h("table", { class: "slide" }, h("caption", {}, t("slide.caption", { head: answer.name })),
+      h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": t("slide.title") }, h("table", { class: "slide" }, h("caption", {}, t("slide.caption", { head: answer.name }), all ? "" : t("slide.order")),
         h("thead", {}, h("tr", {}, heading(t("steps.key"), false), heading(t("slide.before")), heading(t("slide.after")), heading(t("slide.change")), heading(t("slide.weights"), false))), h("tbody", {}, ...shown.map(line))))];
   }
 

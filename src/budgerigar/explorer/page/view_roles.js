@@ -45,14 +45,14 @@ function row(app, site, role) {
 
 /** Each head with its badges and habits. */
 function heads(app, site) {
-  return onDemand(t("roles.every"), () => scrolling(`${siteTitle(site)}: ${t("roles.every")}`, table(t("roles.every"),
+  return onDemand(t("roles.every"), () => scrolling(`${siteTitle(site)}${t("mark.colon")}${t("roles.every")}`, table(t("roles.every"),
     [t("word.head"), t("roles.badges"), t("roles.entropy"), t("roles.confidence"), t("roles.sink"), ...site.roles.filter(({ reason }) => reason === null).map((role) => roleName(role.role, role.name))],
     site.heads.map((_, at) => [headButton(app, site, at), h("span", {}, ...site.badges[at].map((badge) => h("span", { class: "badge" }, badgeName(badge)))), figure(known(site.entropy, at)), figure(known(site.confidence, at)), figure(known(site.sink_rate, at)),
       ...site.roles.filter(({ reason }) => reason === null).map((role) => figure(known(role.score, at)))]), { numbersFrom: 2 })));
 }
 
 function rules(site) {
-  return onDemand(t("roles.rules"), () => scrolling(`${siteTitle(site)}: ${t("roles.rules")}`, table(t("roles.rules"), [t("roles.role"), t("roles.rule"), t("roles.texts"), t("roles.chance")],
+  return onDemand(t("roles.rules"), () => scrolling(`${siteTitle(site)}${t("mark.colon")}${t("roles.rules")}`, table(t("roles.rules"), [t("roles.role"), t("roles.rule"), t("roles.texts"), t("roles.chance")],
     site.roles.filter(({ reason }) => reason === null).map((role) => [roleName(role.role, role.name), said(role.rule), said(role.on), role.best === null ? "–" : percent(known(role.uniform, role.best) ?? NaN)]), { numbersFrom: 3 })));
 }
 

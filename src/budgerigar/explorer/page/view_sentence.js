@@ -36,7 +36,7 @@ function expected(app, surprise, spelling, at) {
   if (!ids.includes(real)) items.push({ label, share: surprise.p.data[at], chosen: true, note: t("surprise.rank", { rank: surprise.rank.data[at] }) });
   const sum = items.reduce((total, { share }) => total + share, 0);
   return h("div", {},
-    h("p", {}, word(label), " ", t("surprise.said", { position: at, nats: number(surprise.nats.data[at], 3), p: percent(surprise.p.data[at]) })),
+    h("p", {}, word(label), t("mark.gap"), t("surprise.said", { position: at, nats: number(surprise.nats.data[at], 3), p: percent(surprise.p.data[at]) })),
     bars(items, { count: app.about.vocab_size - items.length, share: Math.max(0, 1 - sum) }, { name: t("surprise.expected"), of: Math.max(...items.map(({ share }) => share)) }));
 }
 

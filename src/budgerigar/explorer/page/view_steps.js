@@ -62,7 +62,7 @@ class Steps {
     const lines = [answer.off ? t("head.off") : t("steps.same", { value: number(answer.difference, 2) })];
     if (answer.within) lines.push(t("steps.within", { within: answer.within.toPrecision(1).replace("e-", "e−") }));
     if (answer.kv_head !== answer.head) lines.push(t("head.shared", { head: answer.kv_head }));
-    const title = h("p", { class: "asked" }, word(answer.label, { class: "word q" }), " ", t(answer.predicts ? "steps.predicts" : "steps.reads", { position: answer.query }));
+    const title = h("p", { class: "asked" }, word(answer.label, { class: "word q" }), t("mark.gap"), t(answer.predicts ? "steps.predicts" : "steps.reads", { position: answer.query }));
     return h("div", {}, title, h("p", { class: "facts" }, ...lines.map((words) => h("span", {}, words))));
   }
 

@@ -66,7 +66,7 @@ function itDials() {
         table(t("worked.it.table"), [t("word.token"), "q · k", now.divided ? `÷ √${IT_WIDTH}` : t("worked.undivided"), "exp", "softmax"], rows)),
       bars(IT_WORDS.map((name, at) => ({ label: t(`worked.it.${name}`), share: weights[at] })), null, { name: t("worked.it.weights") }));
     vectors.refresh();
-    if (told) announce(IT_WORDS.map((name, at) => `${t(`worked.it.${name}`)} ${number(weights[at], 2)}`).join(", "));
+    if (told) announce(IT_WORDS.map((name, at) => `${t(`worked.it.${name}`)} ${number(weights[at], 2)}`).join(t("mark.comma")));
   };
   const dials = IT_WORDS.map((name, at) => dial(word(t(`worked.it.${name}`)), { min: -20, max: 20, step: 0.01, value: now.scores[at] }, (value) => {
     now.scores[at] = value;
@@ -106,7 +106,7 @@ function appleDials() {
           [line(t("worked.before"), before), line(t("worked.gathered"), gathered), line(t("worked.after"), after)])),
       h("p", { class: "equation" }, `ReLU(${number(gathered[0], 2)} + ${number(gathered[1], 2)} − ${number(now.threshold, 2)}) = ${number(unit, 2)}`),
       h("p", { class: "strong" }, verdict(after)));
-    if (told) announce(`${after.map((value, at) => `${t(`worked.apple.${APPLE_FEATURES[at]}`)} ${number(value, 2)}`).join(", ")}. ${verdict(after)}`);
+    if (told) announce(`${after.map((value, at) => `${t(`worked.apple.${APPLE_FEATURES[at]}`)} ${number(value, 2)}`).join(t("mark.comma"))}. ${verdict(after)}`);
   };
   const dials = SETTINGS.map(([name, key, min, max]) => dial(t(key), { min, max, step: 0.01, value: now[name] }, (value) => {
     now[name] = value;
