@@ -87,7 +87,8 @@ def test_both_languages_say_the_same_things() -> None:
     for key, text in english.items():
         gaps = [sorted(re.findall(r"\{(\w+)\}", each)) for each in (text, chinese[key])]
         assert gaps[0] == gaps[1], key
-        assert text.strip() and chinese[key].strip(), key  # noqa: PT018
+        if key != "mark.gap":  # what stands between words: a space, or nothing
+            assert text.strip() and chinese[key].strip(), key  # noqa: PT018
 
 
 def test_every_word_that_is_asked_for_is_there_and_used() -> None:
