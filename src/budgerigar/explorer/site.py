@@ -87,6 +87,7 @@ _DOOR = """<!doctype html>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="refresh" content="0; url={target}">
+<link rel="icon" href="icon.svg">
 <title>{title}</title>
 <p><a href="{target}">{title}</a></p>
 </html>
