@@ -167,7 +167,7 @@ export function onDemand(words, build) {
 }
 
 const WORKS = { "measuring checkpoints": "job.checkpoints", "measuring head roles": "job.roles", "comparing heads": "job.heads",
-  "measuring what it can do": "job.abilities" };
+  "measuring what it can do": "job.abilities", "hiding tokens": "job.hiding", writing: "job.writing" };
 const PATIENCE = 700; // ms until a long answer tells how far it is
 const SECOND = 1000;
 

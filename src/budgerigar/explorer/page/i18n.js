@@ -61,3 +61,8 @@ export function translated(words) {
   const values = Object.entries(words.values).map(([name, value]) => [name, translated(value).text]);
   return { text: filled(pattern, Object.fromEntries(values)), foreign: false };
 }
+
+/** Is there a text for this key? */
+export function hasText(key) {
+  return key in (tables.en ?? {});
+}
